@@ -1,0 +1,75 @@
+//! Verdicts in words, for the audit trail and for people.
+
+use crate::engine::Engine;
+use crate::policy::Policy;
+use crate::request::{Reason, Request, RuleId, Verdict};
+
+impl Policy {
+    /// A rule with its place: `RULE (layer, file:line)`.
+    pub fn describe(&self, id: RuleId) -> String {
+        match self.rule(id) {
+            Some(rule) => format!("{} ({})", rule.text, rule.source),
+            None => format!("rule {}", id.0),
+        }
+    }
+
+    /// Why a verdict is what it is, without the mode.
+    pub fn reason(&self, verdict: &Verdict) -> String {
+        let rule = || verdict.rule.map_or_else(|| "a rule".to_owned(), |id| self.describe(id));
+        match verdict.reason {
+            Reason::Allowed => format!("under {}", verdict.rule.and_then(|id| self.rule(id)).map_or("the whole class", |r| &r.text)),
+            Reason::Ancestor => "on the way to an allowed path".into(),
+            Reason::OutsideCeiling => "outside ceiling".into(),
+            Reason::NotGranted => "not granted".into(),
+            Reason::DeniedByRule => format!("denied by {}", rule()),
+            Reason::AskMode => "needs an answer".into(),
+            Reason::SpecialFile => "not a regular file or directory".into(),
+            Reason::Malformed => "malformed".into(),
+            Reason::Unsupported => "not supported by this version of act".into(),
+        }
+    }
+
+    /// The mode of a request's class, as the audit shows it.
+    pub fn mode_of(&self, request: &Request) -> String {
+        let class = Engine::class_of(request);
+        self.class(&class).map_or_else(|| "deny".to_owned(), |c| c.mode.to_string())
+    }
+}
+
+impl Request {
+    /// Verb and object, escaped for one line: `read /data/x`, `connect 10.0.0.5:5432/tcp`.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::File { access, path } => format!("{access} {}", escape(&String::from_utf8_lossy(path))),
+            Self::Connect { addr, protocol, names } => {
+                let names: String = names.iter().map(|n| format!(" ({})", escape(n))).collect();
+                format!("connect {addr}/{protocol}{names}")
+            }
+            Self::Bind { addr, protocol } => format!("bind {addr}/{protocol}"),
+            Self::Listen { addr } => format!("listen {addr}/tcp"),
+            Self::Lookup { host } => format!("lookup {}", escape(host)),
+            Self::Http { method, scheme, host, port } => {
+                format!("{} {}://{}:{port}", escape(method), escape(scheme), escape(host))
+            }
+        }
+    }
+}
+
+/// Untrusted text in one line: control, bidirectional and other invisible characters are written as escapes.
+///
+/// ```
+/// assert_eq!(act_policy::escape("a\n\u{202e}b"), "a\\n\\u{202e}b");
+/// ```
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let hidden = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{61c}' | '\u{e0000}'..='\u{e007f}');
+        if c.is_control() || hidden {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}

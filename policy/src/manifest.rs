@@ -1,0 +1,209 @@
+//! The `act:component` section: who a component is, and the ceiling that it declares.
+
+use crate::class::{Class, Kind};
+use crate::node::{Member, Node, NodeError, Value};
+use crate::rule::{Anchors, Rule, Side, constraints};
+use crate::source::Source;
+
+/// Name of the custom section.
+pub const SECTION: &str = "act:component";
+/// Most bytes of the section.
+pub const MAX_SECTION: usize = 1 << 20;
+/// Most declared capabilities.
+const MAX_CAPABILITIES: usize = 1024;
+/// Longest name, version or description in bytes.
+const MAX_TEXT: usize = 16 << 10;
+
+/// A decoded manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Component name.
+    pub name: String,
+    /// Component version.
+    pub version: String,
+    /// Description.
+    pub description: Option<String>,
+    /// The declared classes: the ceiling.
+    pub capabilities: Vec<Capability>,
+}
+
+/// One declared class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// The class.
+    pub class: Class,
+    /// Its description.
+    pub description: Option<String>,
+    /// What it declares; `None` where it has no list at all.
+    pub constraints: Option<Vec<Rule>>,
+    /// Guest directories bound to host directories, and the guest path of the host's root.
+    pub mounts: Mounts,
+    /// The capability as JSON text, for `act info`.
+    pub json: String,
+}
+
+/// `params` of `wasi:filesystem`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounts {
+    /// `mounts`: guest path and host path.
+    pub binds: Vec<(String, String)>,
+    /// `mount-root`: guest path that shows the host's root.
+    pub root: Option<String>,
+}
+
+impl Capability {
+    /// Whether the declaration declares anything. A physical class needs a constraint; a semantic class or
+    /// `act:credentials` without a list is the whole class.
+    pub fn declares(&self) -> bool {
+        match (&self.constraints, self.class.kind()) {
+            (None, Kind::Semantic | Kind::Credentials) => true,
+            (None, _) => false,
+            (Some(list), Kind::Credentials) => list.is_empty(),
+            (Some(list), _) => !list.is_empty(),
+        }
+    }
+}
+
+/// Why a manifest was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// No section.
+    #[error("no {SECTION} section: not an ACT component, or not packed (act-build pack)")]
+    Missing,
+    /// More than one.
+    #[error("more than one {SECTION} section: which one counts would depend on the reader")]
+    Second,
+    /// Too large.
+    #[error("the {SECTION} section has {0} bytes, more than {MAX_SECTION}")]
+    TooLarge(usize),
+    /// Unreadable or malformed.
+    #[error("{SECTION}: {0}")]
+    Malformed(String),
+}
+
+impl Manifest {
+    /// Decode the payload of the section. `home` expands `~/`.
+    pub fn decode(payload: &[u8], home: Option<&str>) -> Result<Self, ManifestError> {
+        if payload.len() > MAX_SECTION {
+            return Err(ManifestError::TooLarge(payload.len()));
+        }
+        let node = Node::from_cbor(payload).map_err(ManifestError::Malformed)?;
+        let anchors = Anchors { home, directory: None, stars_at_root: true };
+        read(&node, &anchors).map_err(|e| ManifestError::Malformed(e.message))
+    }
+}
+
+fn text_member(node: &Node, key: &str, what: &str) -> Result<Option<String>, NodeError> {
+    match node.get(key) {
+        None => Ok(None),
+        Some(value) => {
+            let text = value.text(what)?;
+            if text.len() > MAX_TEXT {
+                return Err(NodeError::new(0, format!("{what} has more than {MAX_TEXT} bytes")));
+            }
+            Ok(Some(text.to_owned()))
+        }
+    }
+}
+
+fn read(node: &Node, anchors: &Anchors<'_>) -> Result<Manifest, NodeError> {
+    node.map("the manifest")?;
+    let std = node.get("std").ok_or_else(|| NodeError::new(0, "no `std`"))?;
+    let required = |key: &str| -> Result<String, NodeError> {
+        let text = text_member(std, key, &format!("std.{key}"))?;
+        text.filter(|t| !t.is_empty()).ok_or_else(|| NodeError::new(0, format!("no std.{key}")))
+    };
+    let (name, version) = (required("name")?, required("version")?);
+    let mut capabilities = Vec::new();
+    if let Some(declared) = std.get("capabilities") {
+        let members = declared.map("std.capabilities")?;
+        if members.len() > MAX_CAPABILITIES {
+            return Err(NodeError::new(0, format!("more than {MAX_CAPABILITIES} capabilities")));
+        }
+        for member in members {
+            capabilities.push(capability(member, anchors)?);
+        }
+    }
+    let has_credentials = std.get("credentials").is_some_and(|c| !matches!(&c.value, Value::List(l) if l.is_empty()));
+    if has_credentials && !capabilities.iter().any(|c: &Capability| c.class.kind() == Kind::Credentials) {
+        return Err(NodeError::new(0, "`credentials` without the capability act:credentials"));
+    }
+    Ok(Manifest { name, version, description: text_member(std, "description", "std.description")?, capabilities })
+}
+
+fn capability(member: &Member, anchors: &Anchors<'_>) -> Result<Capability, NodeError> {
+    let key = member.key.as_str();
+    let prefixed = |e: NodeError| NodeError::new(0, format!("{}: {}", key.escape_debug(), e.message));
+    if key.is_empty() {
+        return Err(NodeError::new(0, "an empty class id"));
+    }
+    if key.contains('*') {
+        let message = "a declaration names one class, not a pattern";
+        return Err(prefixed(NodeError::new(0, message)));
+    }
+    let class = Class::parse(key).map_err(|e| NodeError::new(0, e.to_string()))?;
+    if class.as_str() != key {
+        return Err(prefixed(NodeError::new(0, format!("a manifest writes the full id {class}"))));
+    }
+    member.value.map("a capability").map_err(prefixed)?;
+    let list = match (member.value.get("constraints"), member.value.get("allow")) {
+        (Some(_), Some(_)) => return Err(prefixed(NodeError::new(0, "both `constraints` and `allow`"))),
+        (list, other) => list.or(other),
+    };
+    let constraints = match list {
+        None => None,
+        Some(list) => {
+            let source = Source::component();
+            Some(constraints(&class, Side::Declared, list, &source, anchors, "constraints").map_err(prefixed)?)
+        }
+    };
+    let mounts = mounts(member.value.get("params")).map_err(prefixed)?;
+    let description = text_member(&member.value, "description", "description").map_err(prefixed)?;
+    Ok(Capability { class, description, constraints, mounts, json: to_json(&member.value) })
+}
+
+fn mounts(params: Option<&Node>) -> Result<Mounts, NodeError> {
+    let Some(params) = params else { return Ok(Mounts::default()) };
+    let guest_path = |node: &Node| -> Result<String, NodeError> {
+        let text = node.text("a mount")?;
+        let plain = text.starts_with('/')
+            && !text.contains(char::is_control)
+            && text.split('/').all(|c| c != "." && c != "..");
+        if !plain {
+            let message = format!("`{}` is not an absolute path without `.` and `..`", text.escape_debug());
+            return Err(NodeError::new(0, message));
+        }
+        let trimmed = text.trim_end_matches('/');
+        Ok(if trimmed.is_empty() { "/".into() } else { trimmed.into() })
+    };
+    let mut mounts = Mounts::default();
+    for mount in params.get("mounts").map_or(Ok(&[][..]), |m| m.list("mounts"))? {
+        let side = |key: &str| mount.get(key).ok_or_else(|| NodeError::new(0, format!("a mount without `{key}`")));
+        let (guest, host) = (guest_path(side("guest")?)?, guest_path(side("host")?)?);
+        if mounts.binds.iter().any(|(g, _)| *g == guest) {
+            return Err(NodeError::new(0, format!("two mounts at `{guest}`")));
+        }
+        mounts.binds.push((guest, host));
+    }
+    if let Some(root) = params.get("mount-root") {
+        mounts.root = Some(guest_path(root)?);
+    }
+    Ok(mounts)
+}
+
+fn to_json(node: &Node) -> String {
+    fn convert(node: &Node) -> serde_json::Value {
+        match &node.value {
+            Value::Null | Value::Float | Value::Bytes => serde_json::Value::Null,
+            Value::Bool(b) => (*b).into(),
+            Value::Int(n) => i64::try_from(*n).map_or(serde_json::Value::Null, Into::into),
+            Value::Text(t) => t.as_str().into(),
+            Value::List(l) => serde_json::Value::Array(l.iter().map(convert).collect()),
+            Value::Map(m) => {
+                let rename = |key: &str| if key == "allow" { "constraints".to_owned() } else { key.to_owned() };
+                serde_json::Value::Object(m.iter().map(|m| (rename(&m.key), convert(&m.value))).collect())
+            }
+        }
+    }
+    convert(node).to_string()
+}

@@ -1,0 +1,170 @@
+//! What is asked of the policy, and what it answers.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::SocketAddr;
+
+/// What an operation does with a file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Access {
+    /// Look at metadata, or pass through a directory.
+    Stat,
+    /// Read the names in a directory.
+    List,
+    /// Read content, a link's target included.
+    Read,
+    /// Create, change or remove content, names or metadata.
+    Write,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stat => "stat",
+            Self::List => "list",
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}
+
+/// Transport protocol of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP (IANA protocol number 6).
+    Tcp,
+    /// UDP (IANA protocol number 17).
+    Udp,
+}
+
+impl Protocol {
+    /// The IANA protocol number.
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+/// One operation of a component, as the host or the kernel saw it.
+///
+/// Paths and addresses are the ones that the kernel would act on: links resolved, names looked up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Request {
+    /// A file operation on an absolute host path, which need not be UTF-8.
+    File {
+        /// What the operation does.
+        access: Access,
+        /// Absolute host path with every link resolved, without `.`, `..` or a trailing slash.
+        path: Vec<u8>,
+    },
+    /// A connection or a datagram to an address.
+    Connect {
+        /// Where to.
+        addr: SocketAddr,
+        /// TCP or UDP.
+        protocol: Protocol,
+        /// Canonical names that this run resolved to the address.
+        names: Vec<String>,
+    },
+    /// Binding a socket to a local address that the guest chose.
+    Bind {
+        /// The local address.
+        addr: SocketAddr,
+        /// TCP or UDP.
+        protocol: Protocol,
+    },
+    /// Accepting connections.
+    Listen {
+        /// The local address.
+        addr: SocketAddr,
+    },
+    /// Resolving a name.
+    Lookup {
+        /// The name as the guest wrote it.
+        host: String,
+    },
+    /// An HTTP request.
+    Http {
+        /// Method, upper case as sent.
+        method: String,
+        /// `http` or `https`.
+        scheme: String,
+        /// Host without brackets or port, as the guest wrote it.
+        host: String,
+        /// Port.
+        port: u16,
+    },
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    /// Let it pass.
+    Allow,
+    /// A human decides.
+    Ask,
+    /// Refuse.
+    Deny,
+}
+
+/// Why a [`Verdict`] is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Reason {
+    /// The rule in [`Verdict::rule`] allows it.
+    Allowed,
+    /// The directory lies on the way to something that a rule allows.
+    Ancestor,
+    /// The component never declared it.
+    OutsideCeiling,
+    /// Declared, but the operator's grant does not cover it.
+    NotGranted,
+    /// The deny rule in [`Verdict::rule`] matches.
+    DeniedByRule,
+    /// Mode `ask`: a human has to answer.
+    AskMode,
+    /// Not a regular file or directory; such files are never opened.
+    SpecialFile,
+    /// The request itself is malformed, so no rule was consulted.
+    Malformed,
+    /// This host has no implementation of the operation.
+    Unsupported,
+}
+
+/// Index of a rule in [`crate::Policy::rules`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RuleId(pub u32);
+
+/// A decision with its reason and the rule that gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Verdict {
+    /// What to do.
+    pub decision: Decision,
+    /// Why.
+    pub reason: Reason,
+    /// The rule, where a single one decided.
+    pub rule: Option<RuleId>,
+}
+
+impl Verdict {
+    /// A refusal for a reason that no rule gave.
+    pub const fn deny(reason: Reason) -> Self {
+        Self { decision: Decision::Deny, reason, rule: None }
+    }
+    /// Whether the operation may go on without asking.
+    pub const fn allowed(self) -> bool {
+        matches!(self.decision, Decision::Allow)
+    }
+}

@@ -1,0 +1,242 @@
+//! The messages themselves.
+
+use act_policy::{Policy, Request, Verdict};
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// Version of this protocol; both sides refuse any other.
+pub const VERSION: u8 = 1;
+
+/// Number of a call, chosen by the supervisor and never reused in a run.
+pub type CallId = u32;
+/// Number of a question that the child asks the supervisor, chosen by the child.
+pub type AskId = u32;
+
+/// From the supervisor to the child.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToGuest {
+    /// First message, sent with one descriptor: the sealed memfd that holds the compiled component.
+    Start(Box<Start>),
+    /// The supervisor has checked the child's confinement; the component may run.
+    Go,
+    /// List the component's tools.
+    ListTools {
+        /// Answered by [`ToSupervisor::Tools`] with the same number.
+        call: CallId,
+        /// Metadata: key and CBOR value.
+        metadata: Vec<(String, Vec<u8>)>,
+    },
+    /// Call a tool.
+    CallTool {
+        /// Answered by any number of [`ToSupervisor::Event`] and one [`ToSupervisor::Done`].
+        call: CallId,
+        /// Tool name.
+        name: String,
+        /// Arguments, deterministic CBOR (RFC 8949 §4.2).
+        arguments: Vec<u8>,
+        /// Metadata: key and CBOR value.
+        metadata: Vec<(String, Vec<u8>)>,
+    },
+    /// Answer to [`ToSupervisor::Resolve`].
+    Resolved {
+        /// The question's number.
+        ask: AskId,
+        /// Addresses that the policy and the kernel tables now admit; empty when the name has none.
+        addresses: Vec<IpAddr>,
+    },
+    /// Answer to [`ToSupervisor::Ask`].
+    Answer {
+        /// The question's number.
+        ask: AskId,
+        /// Whether the operation may go on.
+        allow: bool,
+    },
+}
+
+/// Everything that the child needs before it locks itself down.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// The effective policy; the child compiles it and judges every operation by it.
+    pub policy: Policy,
+    /// What the child gives up before the component runs.
+    pub lockdown: Lockdown,
+    /// Bounds inside the child.
+    pub limits: GuestLimits,
+    /// Directories shown to the component.
+    pub preopens: Vec<Preopen>,
+}
+
+/// One directory shown to the component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preopen {
+    /// Path inside the component.
+    pub guest: String,
+    /// Absolute host path, as bytes.
+    pub host: Vec<u8>,
+}
+
+/// Bounds that the guest process enforces on the component.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct GuestLimits {
+    /// Most bytes of linear memory, all memories together.
+    pub memory: u64,
+    /// Most bytes that one call may return.
+    pub output: u64,
+    /// Most entries in the resource table (open handles).
+    pub handles: u32,
+}
+
+/// A kernel-level file grant for Landlock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileGrant {
+    /// Absolute host path, links resolved, as bytes. A directory covers all below it.
+    pub path: Vec<u8>,
+    /// Whether writing is included.
+    pub write: bool,
+}
+
+/// What a child enforces on itself before the component runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Lockdown {
+    /// Landlock file grants.
+    pub files: Vec<FileGrant>,
+    /// TCP ports that Landlock lets the child connect to; `None`: any port (the eBPF hooks know the addresses).
+    pub connect_tcp: Option<Vec<u16>>,
+    /// TCP ports that Landlock lets the child bind; `None`: any port.
+    pub bind_tcp: Option<Vec<u16>>,
+    /// The seccomp program as raw `sock_filter` instructions, built once by the supervisor.
+    pub seccomp: Vec<u64>,
+    /// Whether a missing Landlock is an error.
+    pub required: bool,
+}
+
+/// What the child says it enforced. The supervisor checks it against `/proc` before [`ToGuest::Go`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    /// Landlock ABI enforced, 0 for none.
+    pub landlock_abi: u32,
+    /// Whether the ruleset was enforced in full for that ABI.
+    pub landlock_full: bool,
+    /// Whether the seccomp program was installed on all threads.
+    pub seccomp: bool,
+}
+
+/// The child's report that it is locked down and ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was enforced.
+    pub confinement: Confinement,
+    /// Microseconds from the child's `main` to: `Start` read, component mapped, linked, locked down.
+    pub phases: [u32; 4],
+}
+
+/// An error of the component model level, with a kind of the ACT protocol (`std:internal`, …).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestError {
+    /// `std:not-found`, `std:invalid-args`, `std:timeout`, `std:capability-denied`, `std:internal` or the tool's own.
+    pub kind: String,
+    /// Text for people; untrusted.
+    pub message: String,
+}
+
+/// One tool of a component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Name.
+    pub name: String,
+    /// Description, one language picked.
+    pub description: String,
+    /// JSON Schema of the arguments, as text.
+    pub parameters_schema: String,
+    /// Metadata: key and CBOR value.
+    pub metadata: Vec<(String, Vec<u8>)>,
+}
+
+/// A piece of a tool's output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContentPart {
+    /// The bytes.
+    pub data: Vec<u8>,
+    /// MIME type, `application/cbor` when absent.
+    pub mime_type: Option<String>,
+    /// Metadata: key and CBOR value.
+    pub metadata: Vec<(String, Vec<u8>)>,
+}
+
+/// An event of a tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolEvent {
+    /// Output.
+    Content(ContentPart),
+    /// The call failed; nothing follows.
+    Error(GuestError),
+}
+
+/// How an observed operation ended at layer 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Observed {
+    /// Judged by the policy.
+    Judged(Verdict),
+    /// Mode ask: the supervisor answered this.
+    Answered(bool),
+    /// Layer 1 let it pass and the kernel refused it with this errno (Landlock, seccomp or an eBPF hook).
+    KernelRefused(i32),
+}
+
+/// One operation that the child judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// What was asked.
+    pub request: Request,
+    /// What came of it.
+    pub outcome: Observed,
+}
+
+/// From the child to the supervisor. Hostile until proven otherwise.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum ToSupervisor {
+    /// Locked down and ready.
+    Ready(Report),
+    /// Could not start; one line.
+    Failed {
+        /// The layer or step that failed: `landlock`, `seccomp`, `component`, `protocol`.
+        step: String,
+        /// Text.
+        message: String,
+    },
+    /// Tools of the component.
+    Tools {
+        /// The call's number.
+        call: CallId,
+        /// The tools, or the component's error.
+        result: Result<Vec<Tool>, GuestError>,
+    },
+    /// An event of a call.
+    Event {
+        /// The call's number.
+        call: CallId,
+        /// The event.
+        event: ToolEvent,
+    },
+    /// A call is over.
+    Done {
+        /// The call's number.
+        call: CallId,
+    },
+    /// Operations judged since the last such message, in order.
+    Records(Vec<Record>),
+    /// Resolve a name: the supervisor judges, resolves, filters, opens the kernel tables, then answers.
+    Resolve {
+        /// Number of the question.
+        ask: AskId,
+        /// The name as the guest wrote it.
+        host: String,
+    },
+    /// Mode ask: a human decides.
+    Ask {
+        /// Number of the question.
+        ask: AskId,
+        /// The operation.
+        request: Request,
+    },
+}

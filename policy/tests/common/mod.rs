@@ -1,0 +1,88 @@
+//! Policies for tests, built as the program builds them: from CBOR, JSON, TOML and flags.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use act_policy::{
+    Access, Anchors, Config, Decision, Engine, Flag, Grants, Layers, Manifest, Policy, Protocol, Reason, Request, Shorthand, Verdict, Warning,
+};
+
+pub(crate) const ANCHORS: Anchors<'static> =
+    Anchors { home: Some("/home/a"), directory: Some("/work"), stars_at_root: false };
+
+/// JSON text as CBOR.
+pub(crate) fn cbor(json: &str) -> Vec<u8> {
+    let value: serde_json::Value = serde_json::from_str(json).unwrap();
+    let mut out = Vec::new();
+    ciborium::into_writer(&value, &mut out).unwrap();
+    out
+}
+
+/// A manifest that declares these capabilities.
+pub(crate) fn manifest(capabilities: &str) -> Manifest {
+    let text = format!(r#"{{"std": {{"name": "t", "version": "1", "capabilities": {capabilities}}}}}"#);
+    Manifest::decode(&cbor(&text), Some("/home/a")).unwrap()
+}
+
+pub(crate) fn declares_files(rules: &[(&str, &str)]) -> Manifest {
+    let rules: Vec<String> = rules.iter().map(|(path, mode)| format!(r#"{{"path": "{path}", "mode": "{mode}"}}"#)).collect();
+    manifest(&format!(r#"{{"wasi:filesystem": {{"constraints": [{}]}}}}"#, rules.join(",")))
+}
+
+/// Flags as on the command line: `+fs=/x` allows, `-fs=/x` denies.
+pub(crate) fn flags(list: &[&str]) -> Vec<Shorthand> {
+    let parse = |text: &&str| match text.split_at(1) {
+        ("+", token) => Shorthand::parse(Flag::Allow, token, &ANCHORS).unwrap(),
+        ("-", token) => Shorthand::parse(Flag::Deny, token, &ANCHORS).unwrap(),
+        _ => panic!("{text}"),
+    };
+    list.iter().map(parse).collect()
+}
+
+#[derive(Default)]
+pub(crate) struct Operator<'a> {
+    pub(crate) config: &'a str,
+    pub(crate) profile: Option<&'a str>,
+    pub(crate) grants: &'a [&'a str],
+    pub(crate) flags: &'a [&'a str],
+}
+
+pub(crate) fn resolve(manifest: &Manifest, operator: &Operator<'_>) -> (Engine, Vec<Warning>) {
+    let config = Config::parse(operator.config, "config.toml", &ANCHORS).unwrap();
+    let mut grant: Option<Grants> = None;
+    for text in operator.grants {
+        grant.get_or_insert_default().merge(Grants::parse_json(text, &ANCHORS).unwrap());
+    }
+    let flags = flags(operator.flags);
+    let layers = Layers {
+        user: Some(&config.policy),
+        profile: operator.profile.map(|name| config.profile(name).unwrap()),
+        grant: grant.as_ref(),
+        flags: &flags,
+    };
+    let (policy, warnings) = Policy::resolve(manifest, &layers).unwrap();
+    (Engine::compile(policy).unwrap(), warnings)
+}
+
+pub(crate) fn engine(manifest: &Manifest, list: &[&str]) -> Engine {
+    resolve(manifest, &Operator { flags: list, ..Operator::default() }).0
+}
+
+pub(crate) fn file(engine: &Engine, access: Access, path: &str) -> Verdict {
+    engine.decide(&Request::File { access, path: path.as_bytes().to_vec() })
+}
+
+pub(crate) fn connect(engine: &Engine, addr: &str, protocol: Protocol, names: &[&str]) -> Verdict {
+    let names = names.iter().map(|n| (*n).to_owned()).collect();
+    engine.decide(&Request::Connect { addr: addr.parse().unwrap(), protocol, names })
+}
+
+/// A verdict in one word: `allow`, `ask`, or the reason of the refusal.
+pub(crate) fn word(verdict: Verdict) -> &'static str {
+    match (verdict.decision, verdict.reason) {
+        (Decision::Allow, _) => "allow",
+        (Decision::Ask, _) => "ask",
+        (Decision::Deny, Reason::OutsideCeiling) => "ceiling",
+        (Decision::Deny, Reason::NotGranted) => "grant",
+        (Decision::Deny, Reason::DeniedByRule) => "rule",
+        (Decision::Deny, _) => "deny",
+    }
+}

@@ -1,0 +1,163 @@
+//! Connections, look-ups and the tables that the kernel gets.
+
+mod common;
+
+use act_policy::Protocol::{self, Tcp, Udp};
+use act_policy::{Engine, KernelPlan, NetEntry, NetVerdict, Request};
+use common::{Operator, connect, engine, manifest, resolve, word};
+use std::net::IpAddr;
+
+fn declares(rules: &str) -> act_policy::Manifest {
+    manifest(&format!(r#"{{"wasi:sockets": {{"constraints": [{rules}]}}}}"#))
+}
+
+fn check(engine: &Engine, cases: &[(&str, Protocol, &[&str], &str)]) {
+    for (addr, protocol, names, expected) in cases {
+        let verdict = connect(engine, addr, *protocol, names);
+        assert_eq!(word(verdict), *expected, "{addr}/{protocol} {names:?}: {}", engine.policy().reason(&verdict));
+    }
+}
+
+#[test]
+fn ranges_ports_and_protocols() {
+    let all = declares(r#"{"host": "*"}"#);
+    check(&engine(&all, &["+sockets=10.0.0.0/8"]), &[
+        ("10.1.2.3:80", Tcp, &[], "allow"),
+        ("11.0.0.0:80", Tcp, &[], "grant"),
+        ("[::ffff:10.1.2.3]:80", Tcp, &[], "allow"),
+        // An embedded address can only be denied, never allowed by its IPv4 rule.
+        ("[64:ff9b::a01:203]:80", Tcp, &[], "grant"),
+    ]);
+    check(&engine(&all, &["+sockets=127.0.0.1:5432/tcp"]), &[
+        ("127.0.0.1:5432", Tcp, &[], "allow"),
+        ("127.0.0.1:5432", Udp, &[], "grant"),
+        ("127.0.0.1:5433", Tcp, &[], "grant"),
+        ("127.0.0.2:5432", Tcp, &[], "grant"),
+        ("0.0.0.0:5432", Tcp, &[], "allow"),
+        ("127.0.0.1:0", Tcp, &[], "deny"),
+    ]);
+    check(&engine(&declares(r#"{"cidr": "127.5.0.0/16", "protocols": ["tcp"]}"#), &["+sockets=127.0.0.0/8"]), &[
+        ("127.5.6.7:1", Tcp, &[], "allow"),
+        ("127.5.6.7:1", Udp, &[], "ceiling"),
+        ("127.6.0.1:1", Tcp, &[], "ceiling"),
+    ]);
+}
+
+#[test]
+fn denies_see_every_form_of_an_address() {
+    let engine = engine(&declares(r#"{"host": "*"}"#), &["+sockets", "-sockets=127.0.0.0/8", "-sockets=[fd00:ec2::254]"]);
+    for addr in [
+        "127.0.0.1:80", "127.9.9.9:80", "0.0.0.0:80", "[::ffff:127.0.0.1]:80", "[::ffff:0.0.0.0]:80", "[::7f00:1]:80", "[64:ff9b::7f00:1]:80",
+        "[64:ff9b:1::7f00:1]:80", "[2002:7f00:1::]:80", "[2001:0:1:2:3:4:80ff:fffe]:80", "[fd00:ec2::254]:80",
+    ] {
+        check(&engine, &[(addr, Tcp, &[], "rule"), (addr, Udp, &[], "rule")]);
+    }
+    check(&engine, &[("128.0.0.1:80", Tcp, &[], "allow"), ("[::1]:80", Tcp, &[], "allow"), ("[fd00:ec2::255]:80", Tcp, &[], "allow")]);
+}
+
+#[test]
+fn except_ports_are_carved_back_out() {
+    let grant = r#"{"sockets": {"mode": "open", "deny": [{"cidr": "127.0.0.0/8", "except-ports": [3000]}, {"host": "*", "ports": [25]}]}}"#;
+    let engine = resolve(&declares(r#"{"host": "*"}"#), &Operator { grants: &[grant], ..Operator::default() }).0;
+    check(&engine, &[
+        ("127.0.0.1:3000", Tcp, &[], "allow"),
+        ("127.0.0.1:3001", Tcp, &[], "rule"),
+        ("9.9.9.9:25", Tcp, &[], "rule"),
+        ("9.9.9.9:26", Tcp, &[], "allow"),
+    ]);
+}
+
+#[test]
+fn names() {
+    let all = declares(r#"{"host": "*"}"#);
+    let engine = engine(&all, &["+sockets=*.example.com:443", "-sockets=admin.example.com"]);
+    check(&engine, &[
+        ("9.9.9.9:443", Tcp, &["api.example.com"], "allow"),
+        ("9.9.9.9:443", Tcp, &["example.com"], "allow"),
+        ("9.9.9.9:443", Tcp, &["notexample.com"], "grant"),
+        ("9.9.9.9:443", Tcp, &["example.com.evil.com"], "grant"),
+        ("9.9.9.9:443", Tcp, &["admin.example.com"], "rule"),
+        ("9.9.9.9:443", Tcp, &["api.example.com", "admin.example.com"], "rule"),
+        ("9.9.9.9:80", Tcp, &["api.example.com"], "grant"),
+        // A literal address that nobody looked up needs a rule of its own.
+        ("9.9.9.9:443", Tcp, &[], "grant"),
+    ]);
+    let lookup = |host: &str| word(engine.decide(&Request::Lookup { host: host.into() }));
+    for (host, expected) in [
+        ("api.example.com", "allow"), ("API.Example.COM.", "allow"), ("admin.example.com", "rule"), ("evil.com", "grant"),
+        ("notexample.com", "grant"), ("a\0.example.com", "deny"), ("a@example.com", "deny"), ("1.2.3.4", "deny"),
+    ] {
+        assert_eq!(lookup(host), expected, "{host:?}");
+    }
+}
+
+#[test]
+fn listening_is_never_granted() {
+    let all = engine(&declares(r#"{"host": "*"}"#), &["+sockets"]);
+    let none = engine(&manifest("{}"), &["+sockets"]);
+    let addr = "127.0.0.1:80".parse().unwrap();
+    for request in [Request::Bind { addr, protocol: Tcp }, Request::Listen { addr }] {
+        assert_eq!(word(all.decide(&request)), "grant");
+        assert_eq!(word(none.decide(&request)), "ceiling");
+    }
+}
+
+#[test]
+fn http_axes() {
+    let declared = manifest(r#"{"wasi:http": {"constraints": [{"host": "api.example.com", "methods": ["GET"]}, {"host": "127.0.0.1"}]}}"#);
+    let engine = engine(&declared, &["+http"]);
+    let http = |method: &str, scheme: &str, host: &str, port| {
+        word(engine.decide(&Request::Http { method: method.into(), scheme: scheme.into(), host: host.into(), port }))
+    };
+    assert_eq!(http("GET", "https", "API.example.com.", 443), "allow");
+    assert_eq!(http("POST", "https", "api.example.com", 443), "ceiling");
+    assert_eq!(http("POST", "http", "0x7f.1", 80), "allow");
+    assert_eq!(http("GET", "https", "api.example.com#", 443), "deny");
+}
+
+/// The verdict of the longest prefix that holds an address, as the kernel's tries give it.
+fn in_tables(entries: &[NetEntry], addr: IpAddr, port: u16, protocol: Protocol) -> NetVerdict {
+    let entry = entries.iter().filter(|e| e.range.contains(&addr)).max_by_key(|e| e.range.prefix_len()).unwrap();
+    let range = entry.ports.iter().find(|r| r.protocol == protocol && (r.low..=r.high).contains(&port));
+    range.map_or(entry.default, |r| r.verdict)
+}
+
+#[test]
+fn tables_say_what_decisions_say() {
+    let grants = [
+        r#"{"sockets": {"mode": "open", "deny": [{"cidr": "10.0.0.0/8", "except-ports": [443]}, {"cidr": "10.1.0.0/16", "ports": [443, 80]}, {"host": "fd00::1"}]}}"#,
+        r#"{"sockets": {"mode": "allowlist", "allow": [{"cidr": "10.0.0.0/8", "protocols": ["udp"]}, {"host": "10.1.2.3", "ports": [1, 2, 65535]}]}}"#,
+        r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "*", "ports": [53]}, {"host": "db.local"}], "deny": [{"host": "db.local", "ports": [53]}]}}"#,
+        r#"{"sockets": "ask"}"#,
+        r#"{"sockets": "deny"}"#,
+    ];
+    for grant in grants {
+        let engine = resolve(&declares(r#"{"host": "*"}"#), &Operator { grants: &[grant], ..Operator::default() }).0;
+        let plan = KernelPlan::new(&engine);
+        for addr in ["10.1.2.3", "10.1.2.4", "10.2.0.1", "11.0.0.1", "fd00::1", "fd00::2", "127.0.0.1"] {
+            for port in [1, 2, 3, 52, 53, 54, 80, 443, 444, 65534, 65535] {
+                for protocol in [Tcp, Udp] {
+                    let addr: IpAddr = addr.parse().unwrap();
+                    let decided = connect(&engine, &std::net::SocketAddr::new(addr, port).to_string(), protocol, &[]);
+                    let table = in_tables(&plan.net.entries, addr, port, protocol);
+                    assert_eq!(table, NetVerdict::from(decided), "{grant} {addr} {port} {protocol}");
+                    if protocol == Tcp && decided.allowed() {
+                        assert!(plan.net.tcp && plan.net.tcp_ports.as_ref().is_none_or(|p| p.contains(&port)), "{grant} {port}");
+                    }
+                    assert!(protocol == Tcp || !decided.allowed() || plan.net.udp);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_address_that_was_looked_up_gets_an_entry_of_its_own() {
+    let flags = ["+sockets=db.local:5432", "-sockets=10.0.0.0/8"];
+    let engine = engine(&declares(r#"{"host": "*"}"#), &flags);
+    let entry = |addr: &str| NetEntry::for_address(&engine, addr.parse().unwrap(), &["db.local".to_owned()]);
+    let good = entry("9.9.9.9");
+    assert_eq!(in_tables(&[good.clone()], "9.9.9.9".parse().unwrap(), 5432, Tcp), NetVerdict::Allow);
+    assert_eq!(in_tables(&[good.clone()], "9.9.9.9".parse().unwrap(), 5433, Tcp), NetVerdict::Unlisted);
+    assert!(good.allows_anything() && !entry("10.0.0.1").allows_anything() && !entry("64:ff9b::a00:1").allows_anything());
+}

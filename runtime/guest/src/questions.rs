@@ -1,0 +1,83 @@
+//! Questions to the supervisor that wait for their answers.
+
+use crate::outbox::Outbox;
+use act_policy::Request;
+use act_wire::{AskId, ToSupervisor};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Most questions that wait at once; one more is answered with no.
+const WAITING: usize = 1024;
+
+pub(crate) struct Questions {
+    outbox: Arc<Outbox>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: AskId,
+    asks: HashMap<AskId, oneshot::Sender<bool>>,
+    lookups: HashMap<AskId, oneshot::Sender<Vec<IpAddr>>>,
+}
+
+impl Questions {
+    pub(crate) fn new(outbox: Arc<Outbox>) -> Self {
+        Self { outbox, inner: Mutex::default() }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: too many wait.
+    pub(crate) fn ask(&self, request: Request) -> Option<oneshot::Receiver<bool>> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            let ask = inner.number()?;
+            inner.asks.insert(ask, sender);
+            ask
+        };
+        self.outbox.send(&ToSupervisor::Ask { ask, request });
+        Some(receiver)
+    }
+
+    /// `None`: too many wait.
+    pub(crate) fn resolve(&self, host: String) -> Option<oneshot::Receiver<Vec<IpAddr>>> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            let ask = inner.number()?;
+            inner.lookups.insert(ask, sender);
+            ask
+        };
+        self.outbox.send(&ToSupervisor::Resolve { ask, host });
+        Some(receiver)
+    }
+
+    /// The one who asked may be gone: nobody waits then.
+    pub(crate) fn answer(&self, ask: AskId, allow: bool) {
+        if let Some(sender) = self.inner().asks.remove(&ask) {
+            _ = sender.send(allow);
+        }
+    }
+
+    pub(crate) fn resolved(&self, ask: AskId, addresses: Vec<IpAddr>) {
+        if let Some(sender) = self.inner().lookups.remove(&ask) {
+            _ = sender.send(addresses);
+        }
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> Option<AskId> {
+        if self.asks.len() + self.lookups.len() >= WAITING {
+            return None;
+        }
+        self.next = self.next.wrapping_add(1);
+        Some(self.next)
+    }
+}

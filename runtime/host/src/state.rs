@@ -1,0 +1,121 @@
+//! What a store holds, and the narrow views of it that the hosts get.
+
+use crate::fs::{Files, FsView, Preopens};
+use crate::gate::Gate;
+use crate::http::HttpHooks;
+use crate::limits::{Limiter, Limits};
+use crate::sockets::{Names, NamesView};
+use std::collections::HashMap;
+use std::sync::Arc;
+use wasmtime::component::{HasData, ResourceTable};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+/// Most bytes that one call of `wasi:random` may ask for.
+const RANDOM_BYTES: u64 = 1 << 20;
+
+/// What must be opened before the process locks itself down; every store of the process is made from it.
+pub struct Prepared {
+    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) preopens: Preopens,
+    pub(crate) limits: Limits,
+}
+
+impl Prepared {
+    /// Open the directories that the component is shown: pairs of guest name and host path.
+    pub fn new<'a>(
+        gate: Arc<dyn Gate>,
+        preopens: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        limits: Limits,
+    ) -> Result<Self, crate::PreopenError> {
+        let files = Arc::new(Files::new(gate.clone())?);
+        let preopens = crate::fs::open_preopens(preopens)?;
+        Ok(Self { gate, files, preopens, limits })
+    }
+}
+
+/// The state of one store.
+pub struct State {
+    pub(crate) table: ResourceTable,
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    hooks: HttpHooks,
+    files: Arc<Files>,
+    preopens: Preopens,
+    listings: HashMap<u32, Vec<u8>>,
+    names: Arc<Names>,
+    pub(crate) limiter: Limiter,
+    pub(crate) limits: Limits,
+}
+
+impl State {
+    pub(crate) fn new(prepared: &Prepared) -> Self {
+        let Prepared { gate, files, preopens, limits } = prepared;
+        let names = Arc::new(Names::new(gate.clone()));
+        let check = names.clone();
+        let mut wasi = WasiCtx::builder();
+        wasi.allow_blocking_current_thread(true)
+            .max_random_size(RANDOM_BYTES)
+            .allow_tcp(true)
+            .allow_udp(true)
+            .allow_ip_name_lookup(false)
+            .socket_addr_check(move |address, usage| check.check(address, usage));
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles as usize);
+        Self {
+            table,
+            wasi: wasi.build(),
+            http: WasiHttpCtx::new(),
+            hooks: HttpHooks { gate: gate.clone() },
+            files: files.clone(),
+            preopens: preopens.clone(),
+            listings: HashMap::new(),
+            names,
+            limiter: Limiter::new(*limits),
+            limits: *limits,
+        }
+    }
+
+    pub(crate) fn fs(&mut self) -> FsView<'_> {
+        FsView {
+            wasi: self.wasi.filesystem(),
+            table: &mut self.table,
+            files: &self.files,
+            preopens: &self.preopens,
+            listings: &mut self.listings,
+        }
+    }
+
+    pub(crate) fn names(&mut self) -> NamesView<'_> {
+        NamesView { table: &mut self.table, names: &self.names }
+    }
+
+    pub(crate) fn imports(&mut self) -> Imports<'_> {
+        Imports { _state: std::marker::PhantomData }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { hooks: &mut self.hooks, table: &mut self.table, ctx: &mut self.http }
+    }
+}
+
+/// What the ACT imports may see of the state: nothing yet.
+pub(crate) struct Imports<'a> {
+    _state: std::marker::PhantomData<&'a mut State>,
+}
+
+/// Marker for [`Imports`].
+pub(crate) struct ActImports;
+
+impl HasData for ActImports {
+    type Data<'a> = Imports<'a>;
+}

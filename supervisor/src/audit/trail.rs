@@ -1,0 +1,200 @@
+//! The lines of the trail.
+
+use super::kernel::{KernelDenials, describe};
+use super::rollup::Rollup;
+use crate::component::Component;
+use crate::sandbox::{Isolation, Layer};
+use act_bpf::Event;
+use act_policy::{Class, Engine, Mode, Policy, Request, Verdict, Warning, escape};
+use std::io::Write as _;
+use std::time::Duration;
+
+/// How much is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Nothing (`--no-audit`).
+    Off,
+    /// One roll-up per call, and every denial.
+    Summary,
+    /// Every allowed operation too.
+    Full,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallEnd {
+    /// It returned its output.
+    Ok,
+    /// The tool answered with an error.
+    ToolError,
+    /// It ran out of time.
+    TimedOut,
+    /// The guest died.
+    Killed,
+    /// A signal ended the run.
+    Interrupted,
+}
+
+impl CallEnd {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ToolError => "tool-error",
+            Self::TimedOut => "timeout",
+            Self::Killed => "killed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The trail of one run, and the tally of the call that is under way.
+#[derive(Debug)]
+pub struct Trail {
+    detail: Detail,
+    rollup: Rollup,
+    kernel: KernelDenials,
+    denials: u64,
+}
+
+impl Trail {
+    /// A trail with this detail.
+    pub fn new(detail: Detail) -> Self {
+        Self { detail, rollup: Rollup::default(), kernel: KernelDenials::default(), denials: 0 }
+    }
+
+    fn line(&self, text: &str) {
+        if self.detail != Detail::Off {
+            // One write, so that lines of several processes do not mix. A closed stderr must not stop the run.
+            let _ = std::io::stderr().write_all(format!("audit: {text}\n").as_bytes());
+        }
+    }
+
+    /// Who runs, under which modes, and what of it will surprise.
+    pub fn header(&self, component: &Component, policy: &Policy, warnings: &[Warning]) {
+        let modes: Vec<String> =
+            policy.classes.iter().map(|c| format!("{}={}", escape(c.class.as_str()), c.shown_mode())).collect();
+        let digest = component.digest_hex();
+        let short = digest.get(..6).unwrap_or(&digest);
+        self.line(&format!("{} sha256:{short} │ {}", component.reference, modes.join(" ")));
+        for Warning(text) in warnings {
+            self.line(&format!("⚠ {}", escape(text)));
+        }
+        let declared = |mode: Mode| -> Vec<&Class> {
+            policy.classes.iter().filter(|c| c.declared.is_some() && c.mode == mode).map(|c| &c.class).collect()
+        };
+        let list = |classes: &[&Class]| classes.iter().map(|c| escape(c.as_str())).collect::<Vec<_>>().join(" ");
+        let denied = declared(Mode::Deny);
+        if !denied.is_empty() {
+            self.line(&format!("⚠ declared but not granted: {}", list(&denied)));
+            for class in &denied {
+                let alias = escape(class.alias());
+                let rule = match class.kind() {
+                    act_policy::Kind::Filesystem => "<path>",
+                    act_policy::Kind::Http | act_policy::Kind::Sockets => "<host>",
+                    act_policy::Kind::Credentials | act_policy::Kind::Semantic => {
+                        self.line(&format!("  hint: grant it with --allow {alias}"));
+                        continue;
+                    }
+                };
+                self.line(&format!("  hint: grant it with --allow {alias} (whole ceiling) or --allow '{alias}={rule}'"));
+            }
+        }
+        let asked = declared(Mode::Ask);
+        if !asked.is_empty() {
+            let text = "⚠ declared ask, no prompt channel — every access will be denied:";
+            self.line(&format!("{text} {}", list(&asked)));
+        }
+    }
+
+    /// Which layers hold.
+    pub fn isolation(&self, isolation: &Isolation) {
+        let state = |layer: &Layer| match layer {
+            Layer::On(word) => word.clone(),
+            Layer::Missing(_) => "off".to_owned(),
+        };
+        let layers: Vec<String> =
+            isolation.layers().iter().map(|(name, layer)| format!("{name}={}", state(layer))).collect();
+        self.line(&format!("isolation │ {} {}", layers.join(" "), isolation.limits));
+        for (name, layer) in isolation.layers() {
+            if let Layer::Missing(reason) = layer {
+                self.line(&format!("⚠ degraded: no {name}: {} (--hardened refuses this)", escape(reason)));
+            }
+        }
+    }
+
+    /// A warning of its own.
+    pub fn warn(&self, text: &str) {
+        self.line(&format!("⚠ {text}"));
+    }
+
+    /// A judged operation.
+    pub fn judged(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
+        if verdict.allowed() {
+            self.rollup.count(policy, request, verdict);
+            if self.detail != Detail::Full {
+                return;
+            }
+        } else {
+            self.denials += 1;
+        }
+        let class = Engine::class_of(request);
+        let (mark, gap) = if verdict.allowed() { ("✓ allow", " ") } else { ("✗ deny", "  ") };
+        let (what, why, mode) = (request.describe(), policy.reason(verdict), policy.mode_of(request));
+        let text = if verdict.allowed() {
+            format!("{mark}  {class}  {what}  mode:{mode} {why}")
+        } else {
+            format!("{mark}  {class}  {what} {gap}{}  mode:{mode}", escape(&why))
+        };
+        self.line(&text);
+    }
+
+    /// An operation that the guest let pass against the policy: its host check does not work, or was taken over.
+    pub fn bypassed(&self, policy: &Policy, request: &Request, own: &Verdict) {
+        let class = Engine::class_of(request);
+        let (what, why) = (request.describe(), escape(&policy.reason(own)));
+        self.line(&format!("⚠ host check bypassed  {class}  {what}   {why}"));
+    }
+
+    /// An operation that needed an answer which nobody could give.
+    pub fn unanswered(&mut self, policy: &Policy, request: &Request) {
+        self.denials += 1;
+        let class = Engine::class_of(request);
+        let mode = policy.mode_of(request);
+        self.line(&format!("? ask-deny  {class}  {}   no prompt channel  mode:{mode}", request.describe()));
+    }
+
+    /// An operation that the host check let pass and Landlock refused.
+    pub fn landlock(&mut self, request: &Request) {
+        self.denials += 1;
+        let class = Engine::class_of(request);
+        self.line(&format!("✗ deny  {class}  {}   kernel: landlock", request.describe()));
+    }
+
+    /// A denial of a kernel hook.
+    pub fn kernel(&mut self, policy: &Policy, event: &Event) {
+        self.denials += 1;
+        let text = describe(event, policy);
+        if self.kernel.first(&text, event.timestamp) {
+            self.line(&format!("✗ deny  {text}"));
+        }
+    }
+
+    /// Events that the kernel could not hand over; the denials themselves happened.
+    pub fn lost(&self, count: u64) {
+        if count > 0 {
+            self.line(&format!("⚠ {count} kernel denials could not be recorded: the event buffer was full"));
+        }
+    }
+
+    /// The roll-up of a call; starts the next tally. Returns how many operations were denied.
+    pub fn call(&mut self, tool: &str, end: CallEnd, took: Duration, arguments: &str, number: u32) -> u64 {
+        for line in self.kernel.repetitions() {
+            self.line(&format!("✗ deny  {line}"));
+        }
+        let rollup = std::mem::take(&mut self.rollup).text();
+        let took = took.as_millis();
+        let (tool, end) = (escape(tool), end.as_str());
+        self.line(&format!("● {tool}  {end} {took}ms  args:{arguments}  req:{number}{rollup}"));
+        std::mem::take(&mut self.denials)
+    }
+}

@@ -1,0 +1,3 @@
+//! What the supervisor does on behalf of a guest, after a decision of its own.
+
+pub mod resolve;

@@ -1,0 +1,194 @@
+//! `act info REF [-t] [-f text|json]`
+
+use super::print;
+use super::run_args::RunArgs;
+use crate::component::Component;
+use crate::config::Effective;
+use crate::exit::{Exit, Failure};
+use crate::values;
+use act_policy::{Layer, Manifest, escape};
+use act_wire::Tool;
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Component file
+    #[arg(value_name = "REF")]
+    component: String,
+    /// List the tools too; this runs the component under the given policy
+    #[arg(short, long)]
+    tools: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    if !args.tools {
+        let operator = args.run.policy.read()?;
+        let component = Component::load(&args.component, operator.home())?;
+        let effective = operator.effective(&component)?;
+        return show(args, &component, &effective, None);
+    }
+    let mut prepared = args.run.prepare(&args.component)?;
+    let tools = {
+        let mut session = prepared.start(&args.run)?;
+        let tools = session.list_tools(args.run.timeout);
+        session.finish();
+        tools?
+    };
+    let tools = tools.map_err(|e| Failure::failed(super::tool_error(&e.kind, &e.message)))?;
+    show(args, &prepared.component, &prepared.effective, Some(&tools))
+}
+
+fn show(args: &Args, component: &Component, effective: &Effective, tools: Option<&[Tool]>) -> Result<Exit, Failure> {
+    let text = match args.format {
+        Format::Text => text(&component.manifest, effective, tools),
+        Format::Json => json(&component.manifest, tools)?,
+    };
+    print(text.as_bytes())?;
+    Ok(Exit::Ok)
+}
+
+/// A truth value of a tool's metadata, for example `std:read-only`.
+fn hint(tool: &Tool, key: &str) -> Option<bool> {
+    let (_, value) = tool.metadata.iter().find(|(k, _)| k == key)?;
+    values::from_cbor(value).ok()?.as_bool()
+}
+
+const HINTS: [(&str, &str, &str); 3] = [
+    ("std:read-only", "read_only", "read-only"),
+    ("std:destructive", "destructive", "destructive"),
+    ("std:idempotent", "idempotent", "idempotent"),
+];
+
+fn json(manifest: &Manifest, tools: Option<&[Tool]>) -> Result<String, Failure> {
+    let mut out = Map::new();
+    out.insert("name".into(), json!(manifest.name));
+    out.insert("version".into(), json!(manifest.version));
+    if let Some(description) = &manifest.description {
+        out.insert("description".into(), json!(description));
+    }
+    let mut capabilities = Map::new();
+    for capability in &manifest.capabilities {
+        let value = serde_json::from_str(&capability.json).unwrap_or(Value::Null);
+        capabilities.insert(capability.class.as_str().to_owned(), value);
+    }
+    out.insert("capabilities".into(), Value::Object(capabilities));
+    if let Some(tools) = tools {
+        let tools = tools.iter().map(|tool| {
+            let mut entry = Map::new();
+            entry.insert("name".into(), json!(tool.name));
+            entry.insert("description".into(), json!(tool.description));
+            let schema = serde_json::from_str(&tool.parameters_schema).unwrap_or_else(|_| json!(tool.parameters_schema));
+            entry.insert("parameters_schema".into(), schema);
+            for (key, name, _) in HINTS {
+                if let Some(value) = hint(tool, key) {
+                    entry.insert(name.into(), json!(value));
+                }
+            }
+            Value::Object(entry)
+        });
+        out.insert("tools".into(), Value::Array(tools.collect()));
+    }
+    let mut text = serde_json::to_string_pretty(&Value::Object(out)).map_err(Failure::failed)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn text(manifest: &Manifest, effective: &Effective, tools: Option<&[Tool]>) -> String {
+    let mut out = format!("{} v{}\n", escape(&manifest.name), escape(&manifest.version));
+    if let Some(description) = &manifest.description {
+        let _ = write!(out, "\n{}\n", escape(description));
+    }
+    let policy = effective.engine.policy();
+    out.push_str("\nCapabilities:\n");
+    if manifest.capabilities.is_empty() {
+        out.push_str("  none\n");
+    }
+    for capability in &manifest.capabilities {
+        let _ = writeln!(out, "  {}", escape(capability.class.as_str()));
+        if let Some(description) = &capability.description {
+            let _ = writeln!(out, "    {}", escape(description));
+        }
+        for rule in capability.constraints.iter().flatten() {
+            let _ = writeln!(out, "    declares {}", rule_text(rule));
+        }
+        if let Some(class) = policy.class(&capability.class) {
+            let _ = writeln!(out, "    granted: mode {} ({})", class.shown_mode(), class.source);
+            for (word, ids) in [("allow", &class.allow), ("deny", &class.deny)] {
+                let rules = ids.iter().filter_map(|id| policy.rule(*id));
+                // The folders of act itself are denied in every run; see the user guide.
+                for rule in rules.filter(|rule| rule.source.layer != Layer::BuiltIn) {
+                    let _ = writeln!(out, "      {word} {} ({})", rule_text(rule), rule.source);
+                }
+            }
+        }
+    }
+    kernel_text(&mut out, effective);
+    if let Some(tools) = tools {
+        out.push_str("\nTools:\n");
+        for tool in tools {
+            let hints: String = HINTS
+                .iter()
+                .filter(|(key, _, _)| hint(tool, key) == Some(true))
+                .map(|(_, _, word)| format!(" [{word}]"))
+                .collect();
+            let _ = write!(out, "\n{}{hints}\n  {}\n", escape(&tool.name), escape(&tool.description));
+            parameters(&mut out, &tool.parameters_schema);
+        }
+    }
+    out
+}
+
+/// A rule with its mode, where it has one, and the resolved path where that differs from what was written.
+fn rule_text(rule: &act_policy::Rule) -> String {
+    match &rule.matches {
+        act_policy::Matches::File { path, write } => {
+            let resolved = escape(&path.display());
+            let mode = if *write { "rw" } else { "ro" };
+            let written = rule.text.trim_end_matches(":ro").trim_end_matches(":rw").trim_end_matches("/**");
+            if written == resolved { format!("{} {mode}", rule.text) } else { format!("{} {mode} (= {resolved})", rule.text) }
+        }
+        _ => rule.text.clone(),
+    }
+}
+
+/// What the kernel layers are told.
+fn kernel_text(out: &mut String, effective: &Effective) {
+    if !effective.plan.files.is_empty() {
+        out.push_str("\nHeld by the kernel:\n");
+    }
+    for subtree in &effective.plan.files {
+        let path = if subtree.path.is_empty() { "/".into() } else { escape(&String::from_utf8_lossy(&subtree.path)) };
+        let mode = if subtree.write { "rw" } else { "ro" };
+        let note = if subtree.exact { "" } else { " (wider than the rules: what they carve out is held by the host check only)" };
+        let _ = writeln!(out, "  landlock {path} {mode}{note}");
+    }
+}
+
+fn parameters(out: &mut String, schema: &str) {
+    let Ok(schema) = serde_json::from_str::<Value>(schema) else { return };
+    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty()) else { return };
+    out.push_str("\n  Parameters:\n");
+    let required = schema.get("required").and_then(Value::as_array);
+    for (name, property) in properties {
+        let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
+        let optional = if required.is_some_and(|r| r.iter().any(|n| n == name)) { "" } else { "?" };
+        let _ = write!(out, "    {}{optional}: {}", escape(name), escape(kind));
+        if let Some(description) = property.get("description").and_then(Value::as_str) {
+            let _ = write!(out, "  {}", escape(description));
+        }
+        out.push('\n');
+    }
+}

@@ -1,0 +1,92 @@
+//! Command line: one file per command, each with its arguments and one function.
+
+mod call;
+mod doctor;
+mod duration;
+mod info;
+mod run_args;
+mod size;
+mod validate;
+
+use crate::exit::{Exit, Failure};
+use act_policy::{CLASSES, escape};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Run ACT agent components, each in a child that the kernel holds to your policy
+#[derive(Debug, Parser)]
+#[command(name = "act", version, disable_help_subcommand = true, subcommand_required = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Call a tool of a component and print its result
+    Call(call::Args),
+    /// Show a component: its manifest and, with `-t`, its tools
+    Info(info::Args),
+    /// Check a component's manifest without running it
+    Validate(validate::Args),
+    /// Try every isolation layer on this machine, and say what adds the missing ones
+    Doctor(doctor::Args),
+}
+
+/// Parse, dispatch, and map the end to an exit code.
+pub fn main() -> ExitCode {
+    let command = Cli::command().mut_subcommand("call", with_classes).mut_subcommand("info", with_classes);
+    let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Ok };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    let result = match cli.command {
+        Command::Call(args) => call::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(Failure { exit, message }) => {
+            let _ = std::io::stderr().write_all(format!("Error: {message}\n").as_bytes());
+            exit.into()
+        }
+    }
+}
+
+/// The table of classes that ends the help of every command which loads a component.
+fn with_classes(command: clap::Command) -> clap::Command {
+    let mut table = String::from("Capability classes (alias, full id, rule of --allow and --deny):\n");
+    for (alias, id, rule) in CLASSES {
+        table.push_str(&format!("  {alias:<8} {id:<16} {rule}\n"));
+    }
+    table.push_str("  <class>  as declared      <key glob>   (semantic classes, for example db:drop)\n");
+    table.push_str("--grant takes JSON for everything else: several ports, protocols, methods, ranges.");
+    command.after_help(table)
+}
+
+/// Write to standard output; a reader that has gone away ends the program quietly.
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed("standard output was closed before the result was written"))
+        }
+        Err(e) => Err(Failure::failed(format!("standard output: {e}"))),
+    }
+}
+
+/// An error of a tool in one line.
+fn tool_error(kind: &str, message: &str) -> String {
+    /// Longest message that is shown, in characters.
+    const LONGEST: usize = 4096;
+    let message: String = message.trim_end().chars().take(LONGEST).collect();
+    format!("{}: {}", escape(kind), escape(&message))
+}

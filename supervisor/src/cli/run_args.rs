@@ -1,0 +1,120 @@
+//! Flags shared by the commands that run a component, and the start that they share.
+
+use super::{duration, size};
+use crate::audit::Trail;
+use crate::component::Component;
+use crate::config::{Effective, Operator, PolicyArgs};
+use crate::exit::Failure;
+use crate::sandbox::{Limits, Loading, Sandbox, Setup};
+use crate::session::{Session, detail};
+use crate::signals::Signals;
+use crate::store;
+use crate::timing::Timing;
+use act_policy::Class;
+use act_wire::Preopen;
+use std::time::Duration;
+
+/// How a component is confined, limited and audited.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Confinement and audit")]
+pub(super) struct RunArgs {
+    #[command(flatten, next_help_heading = "Policy")]
+    pub(super) policy: PolicyArgs,
+    /// Require every isolation layer: Landlock, seccomp, eBPF and the cgroup, or exit with 3
+    #[arg(long)]
+    pub(super) hardened: bool,
+    /// `required` is `--hardened`; `auto` goes on without a missing layer and says so
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ["auto", "required"])]
+    pub(super) isolation: String,
+    /// Linear memory of the component, in bytes or with a unit (512MiB, 1GB); 1 GiB where not given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(super) max_memory: Option<u64>,
+    /// How long a call may take (500ms, 2s, 1m); no limit where not given. The guest is killed and the exit code is 6
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(super) timeout: Option<Duration>,
+    /// Print no audit trail; nothing else can silence it
+    #[arg(long)]
+    pub(super) no_audit: bool,
+    /// Record the arguments of calls in full instead of as a digest; they may hold secrets
+    #[arg(long)]
+    pub(super) audit_args: bool,
+    /// Print every allowed operation too
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}
+
+/// What is read and checked before a guest is started.
+pub(super) struct Prepared {
+    pub(super) operator: Operator,
+    pub(super) component: Component,
+    pub(super) effective: Effective,
+    pub(super) signals: Signals,
+    loading: Option<Loading>,
+    pub(super) timing: Timing,
+}
+
+impl RunArgs {
+    /// Read policy and component. The kernel programs are loaded meanwhile.
+    pub(super) fn prepare(&self, reference: &str) -> Result<Prepared, Failure> {
+        let mut timing = Timing::begin();
+        let signals = Signals::take().map_err(|e| Failure::failed(format!("signalfd: {e}")))?;
+        let operator = self.policy.read()?;
+        let loading = Some(Loading::begin());
+        let component = Component::load(reference, operator.home())?;
+        let effective = operator.effective(&component)?;
+        timing.phase("policy and component read");
+        Ok(Prepared { operator, component, effective, signals, loading, timing })
+    }
+
+    fn limits(&self) -> Limits {
+        let mut limits = Limits { timeout: self.timeout, ..Limits::default() };
+        if let Some(memory) = self.max_memory {
+            limits.memory = memory;
+        }
+        limits
+    }
+}
+
+impl Prepared {
+    /// Compile (or take from the cache), start and confine the guest.
+    pub(super) fn start(&mut self, args: &RunArgs) -> Result<Session<'_>, Failure> {
+        let Effective { engine, plan, warnings } = &self.effective;
+        let full = args.verbose || self.operator.audit_full;
+        let trail = Trail::new(detail(args.no_audit, full));
+        trail.header(&self.component, engine.policy(), warnings);
+        if args.audit_args {
+            trail.warn("--audit-args: arguments of calls are recorded in full, secrets among them too");
+        }
+        let artifact = store::artifact(&self.component, &self.signals, &mut |text| trail.warn(text))?;
+        self.timing.phase("compiled component at hand");
+        let preopens = preopens(&self.component);
+        let required = args.hardened || args.isolation == "required";
+        let setup = Setup { engine, plan, artifact, preopens, limits: args.limits(), required };
+        let loading = self.loading.take().unwrap_or_else(Loading::begin);
+        let sandbox = Sandbox::start(setup, loading)?;
+        self.timing.phase("guest started and confined");
+        self.timing.child(sandbox.phases);
+        trail.isolation(&sandbox.isolation);
+        Ok(Session::new(sandbox, engine, plan, trail, &self.signals)?)
+    }
+}
+
+/// What the component sees of the file system: the declared mounts, or the host's root.
+///
+/// A preopen shows names only as far as the policy lets them be seen; a component that declares no files gets none.
+fn preopens(component: &Component) -> Vec<Preopen> {
+    let files = component.manifest.capabilities.iter().find(|c| c.class == Class::filesystem() && c.declares());
+    let Some(files) = files else { return Vec::new() };
+    let mut preopens: Vec<Preopen> = files
+        .mounts
+        .binds
+        .iter()
+        .map(|(guest, host)| Preopen { guest: guest.clone(), host: host.as_bytes().to_vec() })
+        .collect();
+    match &files.mounts.root {
+        Some(root) => preopens.push(Preopen { guest: root.clone(), host: b"/".to_vec() }),
+        None if preopens.is_empty() => preopens.push(Preopen { guest: "/".into(), host: b"/".to_vec() }),
+        None => {}
+    }
+    preopens
+}

@@ -1,0 +1,319 @@
+//! Starting a guest child: see the order in [`super`].
+
+use super::cgroup::Cgroup;
+use super::limits::Limits;
+use super::spawn::{Birth, Child, Ended, open_sibling};
+use super::verify::{Expected, verify};
+use super::{SandboxError, bpf};
+use act_bpf::{Attached, Guard};
+use act_lockdown::profile::Profile;
+use act_policy::{Engine, KernelPlan, escape};
+use act_wire::{Channel, ChannelError, Confinement, FileGrant, Lockdown, Preopen, Report, Start, ToGuest, ToSupervisor};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Most bytes of one message from the child: the output of a call and its wrapping.
+const MAX_MESSAGE: usize = 80 << 20;
+/// How long the child may take until it is confined.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// Lowest Landlock ABI that counts as the whole layer: before it, `truncate(2)` is not seen (Linux 6.2).
+const LANDLOCK_MINIMUM: u32 = 3;
+/// An unprivileged user that owns nothing (`/proc/sys/kernel/overflowuid`): for guests that touch no files.
+const NOBODY: u32 = 65534;
+
+/// The kernel programs, being loaded on a thread of their own: the verifier takes most of the time of a start.
+#[derive(Debug)]
+pub struct Loading(JoinHandle<Result<Guard, String>>);
+
+impl Loading {
+    /// Begin.
+    pub fn begin() -> Self {
+        Self(std::thread::spawn(|| Guard::load().map_err(|e| with_sources(&e))))
+    }
+
+    fn finish(self) -> Result<Guard, String> {
+        self.0.join().unwrap_or_else(|_| Err("the loader crashed".into()))
+    }
+}
+
+/// An error and what caused it, in one line.
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}
+
+/// One layer: what holds, or why it does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// It holds; a word for the isolation line.
+    On(String),
+    /// It is missing.
+    Missing(String),
+}
+
+/// What holds of each layer below the host checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isolation {
+    /// File and port rules.
+    pub landlock: Layer,
+    /// System calls.
+    pub seccomp: Layer,
+    /// Addresses.
+    pub ebpf: Layer,
+    /// Birth place, kill switch and hook of the rest.
+    pub cgroup: Layer,
+    /// Which mechanism holds which limit.
+    pub limits: String,
+}
+
+impl Isolation {
+    /// The layers by name.
+    pub fn layers(&self) -> [(&'static str, &Layer); 4] {
+        [("landlock", &self.landlock), ("seccomp", &self.seccomp), ("ebpf", &self.ebpf), ("cgroup", &self.cgroup)]
+    }
+
+    /// The first layer that is missing.
+    fn missing(&self) -> Option<SandboxError> {
+        self.layers().into_iter().find_map(|(layer, state)| match state {
+            Layer::Missing(reason) => Some(SandboxError::Missing { layer, reason: reason.clone() }),
+            Layer::On(_) => None,
+        })
+    }
+}
+
+/// What to start.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The compiled policy.
+    pub engine: &'a Engine,
+    /// Its lowered form.
+    pub plan: &'a KernelPlan,
+    /// The compiled component, in a sealed memfd.
+    pub artifact: OwnedFd,
+    /// Directories shown to the component.
+    pub preopens: Vec<Preopen>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Whether every layer is required.
+    pub required: bool,
+}
+
+/// A confined child, ready for calls. Dropped, it is killed and its traces are removed.
+#[derive(Debug)]
+pub struct Sandbox {
+    /// Messages to and from the child.
+    pub channel: Channel,
+    /// The process.
+    pub child: Child,
+    /// The kernel programs.
+    pub guard: Option<Guard>,
+    /// Their rules for this child.
+    pub attached: Option<Attached>,
+    /// Its cgroup.
+    pub cgroup: Option<Cgroup>,
+    /// What holds.
+    pub isolation: Isolation,
+    /// Microseconds of the child's own start phases.
+    pub phases: [u32; 4],
+    reaped: bool,
+}
+
+impl Sandbox {
+    /// Start a child and confine it.
+    pub fn start(setup: Setup<'_>, loading: Loading) -> Result<Self, SandboxError> {
+        let system = |call: &'static str| move |e: rustix::io::Errno| SandboxError::System { call, source: e.into() };
+        let program = open_sibling("act-guest")?;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(system("socketpair"))?;
+        let cgroup = Cgroup::create();
+        if let Ok(cgroup) = &cgroup {
+            cgroup.limit(&setup.limits.cgroup())?;
+        }
+        let (cgroup, no_cgroup) = split(cgroup.map_err(|e| e.to_string()));
+        if let (Some(reason), true) = (&no_cgroup, setup.required) {
+            return Err(SandboxError::Missing { layer: "cgroup", reason: reason.clone() });
+        }
+        let touches_files = !setup.plan.files.is_empty();
+        let birth = Birth {
+            program: program.as_fd(),
+            name: c"act-guest",
+            channel: theirs.as_fd(),
+            output: None,
+            cgroup: cgroup.as_ref().map(AsFd::as_fd),
+            uid: (rustix::process::geteuid().is_root() && !touches_files && may_change_user()).then_some(NOBODY),
+            limits: setup.limits.rlimits(),
+        };
+        let child = birth.spawn()?;
+        drop(theirs);
+        let mut sandbox = Self {
+            channel: Channel::new(ours, MAX_MESSAGE),
+            child,
+            guard: None,
+            attached: None,
+            cgroup,
+            isolation: Isolation {
+                landlock: Layer::Missing("not reported".into()),
+                seccomp: Layer::Missing("not reported".into()),
+                ebpf: Layer::Missing("not loaded".into()),
+                cgroup: no_cgroup.map_or_else(|| Layer::On("on".into()), Layer::Missing),
+                limits: String::new(),
+            },
+            phases: [0; 4],
+            reaped: false,
+        };
+        sandbox.isolation.limits = setup.limits.held_by(sandbox.cgroup.as_ref().map(Cgroup::controllers));
+        let start = ToGuest::Start(Box::new(Start {
+            policy: setup.engine.policy().clone(),
+            lockdown: lockdown(setup.plan, !setup.preopens.is_empty(), setup.required)?,
+            limits: setup.limits.guest(),
+            preopens: setup.preopens,
+        }));
+        sandbox.channel.send_with(&start, &[setup.artifact.as_fd()])?;
+        sandbox.guard_network(setup.plan, loading)?;
+        let report = sandbox.await_report()?;
+        sandbox.accept(&report, setup.required)?;
+        sandbox.channel.send(&ToGuest::Go)?;
+        Ok(sandbox)
+    }
+
+    /// Attach and configure the kernel programs.
+    fn guard_network(&mut self, plan: &KernelPlan, loading: Loading) -> Result<(), SandboxError> {
+        let loaded = loading.finish();
+        let Some(cgroup) = &self.cgroup else {
+            self.isolation.ebpf = Layer::Missing("needs a cgroup".into());
+            return Ok(());
+        };
+        match loaded {
+            Err(reason) => self.isolation.ebpf = Layer::Missing(reason),
+            Ok(guard) => {
+                match guard.attach(cgroup.as_fd()) {
+                    Err(e) => self.isolation.ebpf = Layer::Missing(with_sources(&e)),
+                    Ok(mut attached) => {
+                        // Attached and not configured, the cgroup may do nothing on the network: an error here ends the
+                        // run, for what the rules say could not be told to the kernel.
+                        attached.configure(&bpf::table(&plan.net)).map_err(|e| SandboxError::Guest {
+                            step: "ebpf".into(),
+                            message: with_sources(&e),
+                        })?;
+                        self.isolation.ebpf = Layer::On("connect,sendmsg,bind,sock,egress".into());
+                        self.attached = Some(attached);
+                    }
+                }
+                self.guard = Some(guard);
+            }
+        }
+        Ok(())
+    }
+
+    fn await_report(&mut self) -> Result<Report, SandboxError> {
+        let failed = |step: &str, message: &str| SandboxError::Guest { step: escape(step), message: escape(message) };
+        match self.channel.receive(Some(Instant::now() + START_DEADLINE)) {
+            Ok((ToSupervisor::Ready(report), _)) => Ok(report),
+            Ok((ToSupervisor::Failed { step, message }, _)) if step == "landlock" || step == "seccomp" => {
+                Err(SandboxError::Missing { layer: if step == "landlock" { "landlock" } else { "seccomp" }, reason: escape(&message) })
+            }
+            Ok((ToSupervisor::Failed { step, message }, _)) => Err(failed(&step, &message)),
+            Ok(_) => Err(failed("protocol", "an unexpected message")),
+            Err(ChannelError::Closed) => {
+                self.reaped = true;
+                let how = match self.child.wait() {
+                    Ok(Ended::Exit(code)) => format!("it ended with exit code {code}"),
+                    Ok(Ended::Signal(signal)) => format!("signal {signal} killed it"),
+                    Err(e) => e.to_string(),
+                };
+                Err(failed("process", &how))
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Judge the report: the child's word first, then the kernel's.
+    fn accept(&mut self, report: &Report, required: bool) -> Result<(), SandboxError> {
+        let Confinement { landlock_abi: abi, landlock_full, seccomp } = report.confinement;
+        self.isolation.landlock = match (abi, landlock_full) {
+            (0, _) => Layer::Missing("the kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK, lsm=landlock)".into()),
+            (_, false) => Layer::Missing(format!("ABI {abi} was enforced only in part")),
+            (abi, true) if abi < LANDLOCK_MINIMUM => Layer::Missing(format!("ABI {abi}; {LANDLOCK_MINIMUM} is needed (Linux 6.2)")),
+            (abi, true) => Layer::On(format!("abi{abi}")),
+        };
+        self.isolation.seccomp =
+            if seccomp { Layer::On("on".into()) } else { Layer::Missing("the filter was not installed".into()) };
+        if let (true, Some(missing)) = (required, self.isolation.missing()) {
+            return Err(missing);
+        }
+        let expected = Expected { cgroup: self.cgroup.as_ref().map(Cgroup::name), seccomp };
+        verify(&self.child, &expected).map_err(SandboxError::Unconfined)?;
+        self.phases = report.phases;
+        Ok(())
+    }
+
+    /// Wait for a child that has closed its channel or was killed.
+    pub fn reap(&mut self) -> Result<Ended, rustix::io::Errno> {
+        self.reaped = true;
+        self.child.wait()
+    }
+
+    /// Kill the child, with everything that its cgroup holds.
+    pub fn kill(&mut self) {
+        if !self.reaped {
+            self.child.kill();
+            self.reaped = true;
+        }
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.kill();
+        // Sockets outlive a cgroup: the record must deny before the rules go, and the rules before the cgroup.
+        if let Some(attached) = self.attached.take() {
+            let _ = attached.retire();
+        }
+    }
+}
+
+fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {
+    match result {
+        Ok(value) => (Some(value), None),
+        Err(error) => (None, Some(error)),
+    }
+}
+
+/// Whether this process holds the capabilities to change user and groups.
+fn may_change_user() -> bool {
+    use rustix::thread::CapabilitySet;
+    rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETUID | CapabilitySet::SETGID))
+}
+
+/// What the child enforces on itself.
+fn lockdown(plan: &KernelPlan, files_shown: bool, required: bool) -> Result<Lockdown, SandboxError> {
+    let root = |path: &[u8]| if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
+    let files = plan.files.iter().map(|s| FileGrant { path: root(&s.path), write: s.write }).collect();
+    let profile = Profile {
+        files: files_shown,
+        files_write: plan.files.iter().any(|s| s.write),
+        tcp: plan.net.tcp,
+        udp: plan.net.udp,
+        listen: false,
+    };
+    let seccomp =
+        profile.program().map_err(|e| SandboxError::Guest { step: "seccomp".into(), message: with_sources(&e) })?;
+    Ok(Lockdown {
+        files,
+        connect_tcp: if plan.net.tcp { plan.net.tcp_ports.clone() } else { Some(Vec::new()) },
+        bind_tcp: Some(Vec::new()),
+        seccomp,
+        required,
+    })
+}

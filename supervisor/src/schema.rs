@@ -1,0 +1,56 @@
+//! Arguments against the JSON Schema of a tool, before the guest is entered.
+
+use jsonschema::PatternOptions;
+use serde_json::Value;
+
+/// Largest schema in bytes.
+const MAX_SCHEMA: usize = 1 << 20;
+/// Largest compiled regular expression of a schema in bytes.
+const MAX_REGEX: usize = 1 << 20;
+/// Most errors that are named.
+const MAX_ERRORS: usize = 3;
+
+/// Check arguments; the error is one line.
+///
+/// The schema comes from the component: it is bounded, remote references are never fetched, and a schema that cannot be
+/// used refuses the call.
+pub fn validate(schema: &str, arguments: &Value) -> Result<(), String> {
+    if schema.len() > MAX_SCHEMA {
+        return Err(format!("the tool's schema has more than {MAX_SCHEMA} bytes"));
+    }
+    let schema: Value = serde_json::from_str(schema).map_err(|e| format!("the tool's schema is not JSON: {e}"))?;
+    let validator = jsonschema::options()
+        .with_pattern_options(PatternOptions::regex().size_limit(MAX_REGEX))
+        .build(&schema)
+        .map_err(|e| format!("the tool's schema cannot be used: {e}"))?;
+    let errors: Vec<String> = validator
+        .iter_errors(arguments)
+        .take(MAX_ERRORS)
+        .map(|e| {
+            let place = e.instance_path().to_string();
+            if place.is_empty() { e.to_string() } else { format!("{place}: {e}") }
+        })
+        .collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_are_checked() {
+        let schema = r#"{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}"#;
+        assert_eq!(validate(schema, &json!({"path": "x"})), Ok(()));
+        assert_eq!(validate(schema, &json!({"path": 5})).unwrap_err(), "/path: 5 is not of type \"string\"");
+        assert!(validate(schema, &json!({})).unwrap_err().contains("\"path\" is a required property"));
+    }
+
+    #[test]
+    fn schemas_that_cannot_be_used_refuse_the_call() {
+        for schema in ["", "[", "{\"type\": 5}", "{\"$ref\": \"https://example.invalid/s.json\"}"] {
+            assert!(validate(schema, &json!({})).is_err(), "{schema}");
+        }
+    }
+}

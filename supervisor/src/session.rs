@@ -1,0 +1,381 @@
+//! A confined guest and the calls made to it: one loop over its messages, the kernel's events, signals and time.
+//!
+//! Every byte from the guest is hostile: messages are bounded by the channel, what they mean is checked against what
+//! was asked, and a guest that breaks the protocol is killed.
+
+use crate::audit::{Detail, Trail};
+use crate::broker::resolve::Resolver;
+use crate::exit::Failure;
+use crate::sandbox::spawn::Ended;
+use crate::sandbox::{Sandbox, SandboxError};
+use crate::signals::Signals;
+use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Request};
+use act_wire::{ChannelError, ContentPart, GuestError, Observed, Record, ToGuest, ToSupervisor, Tool, ToolEvent};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Most tools that a component may list.
+const MAX_TOOLS: usize = 4096;
+/// Most messages that are handled before the other sources are looked at again.
+const BURST: usize = 64;
+
+/// A guest ready for calls.
+#[derive(Debug)]
+pub struct Session<'a> {
+    sandbox: Sandbox,
+    engine: &'a Engine,
+    plan: &'a KernelPlan,
+    /// The audit trail.
+    pub trail: Trail,
+    resolver: Resolver,
+    signals: &'a Signals,
+    next_call: u32,
+}
+
+/// What a call brought.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Content, in order.
+    pub parts: Vec<ContentPart>,
+    /// The error that ended the call, if one did.
+    pub error: Option<GuestError>,
+}
+
+/// Why the guest gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// A signal asked the program to end.
+    #[error("interrupted")]
+    Interrupted,
+    /// The call ran out of time; the guest was killed.
+    #[error("the call ran out of time ({0:?}); the guest was killed")]
+    TimedOut(Duration),
+    /// A limit or a kernel layer killed the guest.
+    #[error("the guest was killed: {0}")]
+    Killed(String),
+    /// The guest crashed.
+    #[error("the guest crashed: {0}")]
+    Crashed(String),
+    /// The guest broke the protocol; it was killed.
+    #[error("the guest broke the protocol: {0}")]
+    Protocol(String),
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Interrupted => Self::interrupted(),
+            SessionError::TimedOut(_) | SessionError::Killed(_) => Self::killed(error),
+            SessionError::Crashed(_) | SessionError::Protocol(_) => Self::failed(error),
+        }
+    }
+}
+
+impl From<SandboxError> for Failure {
+    fn from(error: SandboxError) -> Self {
+        match error {
+            SandboxError::Missing { .. } => Self::isolation(error),
+            other => Self::failed(other),
+        }
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Take over a started sandbox.
+    pub fn new(
+        sandbox: Sandbox,
+        engine: &'a Engine,
+        plan: &'a KernelPlan,
+        trail: Trail,
+        signals: &'a Signals,
+    ) -> Result<Self, SandboxError> {
+        let resolver =
+            Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
+        Ok(Self { sandbox, engine, plan, trail, resolver, signals, next_call: 1 })
+    }
+
+    /// The sandbox.
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// The component's tools, or its error.
+    pub fn list_tools(&mut self, timeout: Option<Duration>) -> Result<Result<Vec<Tool>, GuestError>, SessionError> {
+        let call = self.number();
+        self.send(&ToGuest::ListTools { call, metadata: Vec::new() })?;
+        self.run(timeout, |message| match message {
+            ToSupervisor::Tools { call: n, result } if n == call => match &result {
+                Ok(tools) if tools.len() > MAX_TOOLS => Step::Broken(format!("more than {MAX_TOOLS} tools")),
+                _ => Step::Finished(result),
+            },
+            _ => Step::Unexpected,
+        })
+    }
+
+    /// Call a tool.
+    pub fn call_tool(
+        &mut self,
+        name: &str,
+        arguments: Vec<u8>,
+        metadata: Vec<(String, Vec<u8>)>,
+        timeout: Option<Duration>,
+    ) -> Result<Output, SessionError> {
+        let call = self.number();
+        self.send(&ToGuest::CallTool { call, name: name.to_owned(), arguments, metadata })?;
+        let mut output = Output::default();
+        let mut bytes = 0u64;
+        let limit = crate::sandbox::limits::OUTPUT;
+        self.run(timeout, move |message| match message {
+            ToSupervisor::Event { call: n, event: ToolEvent::Content(part) } if n == call => {
+                bytes += part.data.len() as u64;
+                if bytes > limit {
+                    return Step::Broken(format!("more than {limit} bytes of output"));
+                }
+                output.parts.push(part);
+                Step::Continue
+            }
+            ToSupervisor::Event { call: n, event: ToolEvent::Error(error) } if n == call => {
+                output.error.get_or_insert(error);
+                Step::Continue
+            }
+            ToSupervisor::Done { call: n } if n == call => Step::Finished(std::mem::take(&mut output)),
+            _ => Step::Unexpected,
+        })
+    }
+
+    /// Number of the last call.
+    pub fn last_call(&self) -> u32 {
+        self.next_call - 1
+    }
+
+    fn number(&mut self) -> u32 {
+        let number = self.next_call;
+        self.next_call += 1;
+        number
+    }
+
+    fn send(&mut self, message: &ToGuest) -> Result<(), SessionError> {
+        match self.sandbox.channel.send(message) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// Handle whatever comes until `answer` has what it waits for.
+    fn run<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut answer: impl FnMut(ToSupervisor) -> Step<T>,
+    ) -> Result<T, SessionError> {
+        let deadline = timeout.map(|t| Instant::now() + t);
+        loop {
+            self.wait(deadline)?;
+            if self.signals.pending() {
+                self.sandbox.kill();
+                return Err(SessionError::Interrupted);
+            }
+            if let (Some(timeout), Some(deadline)) = (timeout, deadline)
+                && Instant::now() >= deadline
+            {
+                self.sandbox.kill();
+                self.kernel_events();
+                return Err(SessionError::TimedOut(timeout));
+            }
+            self.resolved()?;
+            for _ in 0..BURST {
+                let message = match self.sandbox.channel.try_receive::<ToSupervisor>() {
+                    Ok(Some((message, _))) => message,
+                    Ok(None) => break,
+                    Err(error) => return Err(self.broken(error)),
+                };
+                let step = match message {
+                    ToSupervisor::Records(records) => {
+                        self.records(&records);
+                        continue;
+                    }
+                    ToSupervisor::Resolve { ask, host } => {
+                        self.resolve(ask, host)?;
+                        continue;
+                    }
+                    ToSupervisor::Ask { ask, request } => {
+                        // Nobody can be asked: refused at once.
+                        self.trail.unanswered(self.engine.policy(), &request);
+                        self.send(&ToGuest::Answer { ask, allow: false })?;
+                        continue;
+                    }
+                    other => answer(other),
+                };
+                match step {
+                    Step::Continue => {}
+                    Step::Finished(value) => {
+                        self.kernel_events();
+                        return Ok(value);
+                    }
+                    Step::Unexpected => return Err(self.refuse("a message that nobody asked for".into())),
+                    Step::Broken(what) => return Err(self.refuse(what)),
+                }
+            }
+            self.kernel_events();
+        }
+    }
+
+    fn wait(&self, deadline: Option<Instant>) -> Result<(), SessionError> {
+        let mut fds = vec![
+            PollFd::new(&self.sandbox.channel, PollFlags::IN),
+            PollFd::new(self.signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.resolver.as_fd(), PollFlags::IN),
+        ];
+        if let Some(guard) = &self.sandbox.guard {
+            fds.push(PollFd::from_borrowed_fd(guard.poll_fd(), PollFlags::IN));
+        }
+        let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        let timeout = timeout.and_then(|d| Timespec::try_from(d).ok());
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(e) => Err(SessionError::Protocol(format!("poll: {e}"))),
+        }
+    }
+
+    /// What the guest says it judged, held against our own decision about the same request: a refusal is explained by
+    /// our reason, and what the guest let pass against the policy is told. (What it does not tell is left to the kernel.)
+    fn records(&mut self, records: &[Record]) {
+        let policy = self.engine.policy();
+        for Record { request, outcome } in records {
+            match outcome {
+                Observed::Judged(verdict) if verdict.decision != Decision::Ask => {
+                    let own = self.engine.decide(&self.resolver.with_own_names(request));
+                    match (verdict.allowed(), own.decision) {
+                        (true, Decision::Deny) => self.trail.bypassed(policy, request, &own),
+                        (true, _) => self.trail.judged(policy, request, verdict),
+                        (false, Decision::Deny) => self.trail.judged(policy, request, &own),
+                        (false, _) => self.trail.judged(policy, request, verdict),
+                    }
+                }
+                // The question is what counts, and it was shown when it came.
+                Observed::Judged(_) | Observed::Answered(_) => {}
+                Observed::KernelRefused(_) => {
+                    if self.outside_landlock(request) {
+                        self.trail.landlock(request);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether Landlock refuses a request. What its subtrees cover and the kernel refused all the same was refused by
+    /// the permissions of the file, which is the component's own business.
+    fn outside_landlock(&self, request: &Request) -> bool {
+        let Request::File { access, path } = request else { return false };
+        let write = *access == Access::Write;
+        let covers = |subtree: &act_policy::Subtree| {
+            (subtree.write || !write)
+                && path.strip_prefix(subtree.path.as_slice()).is_some_and(|r| r.is_empty() || r.starts_with(b"/"))
+        };
+        !self.plan.files.iter().any(covers)
+    }
+
+    /// Judge a look-up; the resolver works on it while the loop goes on.
+    fn resolve(&mut self, ask: u32, host: String) -> Result<(), SessionError> {
+        let request = Request::Lookup { host };
+        let verdict = self.engine.decide(&request);
+        let policy = self.engine.policy();
+        if verdict.decision == Decision::Ask {
+            self.trail.unanswered(policy, &request);
+        } else {
+            self.trail.judged(policy, &request, &verdict);
+        }
+        let Request::Lookup { host } = request else { return Ok(()) };
+        if !verdict.allowed() || !self.resolver.begin(ask, &host) {
+            return self.send(&ToGuest::Resolved { ask, addresses: Vec::new() });
+        }
+        Ok(())
+    }
+
+    /// Answers of the resolver: addresses that the policy refuses are dropped, the kernel's tables are opened for the
+    /// rest, and only then the guest is told.
+    fn resolved(&mut self) -> Result<(), SessionError> {
+        for answer in self.resolver.finished() {
+            let mut addresses = Vec::new();
+            for address in answer.addresses {
+                let names = self.resolver.pin(address, &answer.name);
+                let entry = NetEntry::for_address(self.engine, address, &names);
+                let refused = !entry.allows_anything();
+                let told = match &mut self.sandbox.attached {
+                    Some(attached) if !refused => attached.allow(&crate::sandbox::bpf::entry(&entry)).is_ok(),
+                    Some(_) => false,
+                    None => !refused,
+                };
+                if told {
+                    addresses.push(address);
+                } else {
+                    self.trail.warn(&format!("{} resolves to {address}, which no rule allows: dropped", answer.name));
+                }
+            }
+            self.send(&ToGuest::Resolved { ask: answer.ask, addresses })?;
+        }
+        Ok(())
+    }
+
+    fn kernel_events(&mut self) {
+        let Some(guard) = &self.sandbox.guard else { return };
+        let own = self.sandbox.attached.as_ref().map(act_bpf::Attached::cgroup);
+        let (trail, policy) = (&mut self.trail, self.engine.policy());
+        guard.drain(&mut |event| {
+            if own == Some(event.cgroup) {
+                trail.kernel(policy, &event);
+            }
+        });
+    }
+
+    /// The guest broke the protocol: kill it.
+    fn refuse(&mut self, what: String) -> SessionError {
+        self.sandbox.kill();
+        SessionError::Protocol(what)
+    }
+
+    /// The channel failed: find out how the guest ended.
+    fn broken(&mut self, error: ChannelError) -> SessionError {
+        if !matches!(error, ChannelError::Closed) {
+            return self.refuse(error.to_string());
+        }
+        self.kernel_events();
+        match self.sandbox.reap() {
+            Ok(Ended::Signal(libc::SIGSYS)) => SessionError::Killed("seccomp refused a system call".into()),
+            Ok(Ended::Signal(libc::SIGXCPU)) => SessionError::Killed("it used up its CPU time".into()),
+            Ok(Ended::Signal(libc::SIGXFSZ)) => SessionError::Killed("it wrote a file larger than the limit".into()),
+            Ok(Ended::Signal(libc::SIGKILL)) => {
+                let memory = self.sandbox.cgroup.as_ref().is_some_and(crate::sandbox::cgroup::Cgroup::out_of_memory);
+                SessionError::Killed(if memory { "out of memory".into() } else { "SIGKILL".into() })
+            }
+            Ok(Ended::Signal(signal)) => SessionError::Crashed(format!("signal {signal}")),
+            Ok(Ended::Exit(code)) => SessionError::Crashed(format!("exit code {code}")),
+            Err(e) => SessionError::Crashed(e.to_string()),
+        }
+    }
+
+    /// End the guest, and report events that were lost.
+    pub fn finish(mut self) {
+        self.sandbox.kill();
+        self.kernel_events();
+        let lost = self.sandbox.guard.as_ref().and_then(|g| g.dropped().ok()).unwrap_or(0);
+        self.trail.lost(lost);
+    }
+}
+
+/// What a message means to the one who waits.
+enum Step<T> {
+    Continue,
+    Finished(T),
+    Unexpected,
+    Broken(String),
+}
+
+/// The detail of a trail, from the flags.
+pub fn detail(no_audit: bool, full: bool) -> Detail {
+    match (no_audit, full) {
+        (true, _) => Detail::Off,
+        (false, true) => Detail::Full,
+        (false, false) => Detail::Summary,
+    }
+}

@@ -1,7 +1,7 @@
 //! Compiled components: made by `act-compile` in its own lock-down, kept in a private cache, handed out as sealed memory.
 //!
-//! A cached file is `MAC ‖ code`: the keyed BLAKE3 of the code under a key that only this user holds, bound to the file's
-//! name. A file that was cut, changed, renamed or brought from elsewhere is not used. What the guest maps is never the
+//! A cached file is `MAC ‖ code`: the keyed BLAKE3 of the code under a random key of this folder, bound to the file's name. A
+//! file that was cut, changed, renamed or brought from another folder is not used. What the guest maps is never the
 //! file but a sealed copy, so nobody can change it afterwards.
 
 use crate::component::{Component, hex};
@@ -155,9 +155,9 @@ struct Cache {
 
 impl Cache {
     fn open() -> Result<Self, String> {
-        let cache = dirs::cache().ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
-        let state = dirs::state().ok_or("neither XDG_STATE_HOME nor HOME is set")?;
-        Ok(Self { folder: private_folder(&cache)?, key: key(&private_folder(&state)?)? })
+        let folder = private_folder(&dirs::cache().ok_or("neither XDG_CACHE_HOME nor HOME is set")?)?;
+        let key = key(&folder)?;
+        Ok(Self { folder, key })
     }
 
     fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
@@ -224,12 +224,12 @@ fn private_folder(path: &Path) -> Result<OwnedFd, String> {
     Ok(folder)
 }
 
-/// The key of this user's cache, made at first use.
-fn key(state: &OwnedFd) -> Result<[u8; 32], String> {
-    const NAME: &str = "cache.key";
-    let fail = |e: &dyn std::fmt::Display| format!("{NAME} in the state folder: {e}");
+/// The key of the cache, made at first use.
+fn key(folder: &OwnedFd) -> Result<[u8; 32], String> {
+    const NAME: &str = "key";
+    let fail = |e: &dyn std::fmt::Display| format!("its {NAME}: {e}");
     for _ in 0..2 {
-        match openat(state, NAME, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
+        match openat(folder, NAME, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(file) => {
                 let mut key = [0u8; 32];
                 let mut file = std::fs::File::from(file);
@@ -245,11 +245,11 @@ fn key(state: &OwnedFd) -> Result<[u8; 32], String> {
         }
         let temporary = format!(".{NAME}.{}", rustix::process::getpid().as_raw_nonzero());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = openat(state, &temporary, flags, Mode::from_raw_mode(0o600)).map_err(|e| fail(&e))?;
+        let file = openat(folder, &temporary, flags, Mode::from_raw_mode(0o600)).map_err(|e| fail(&e))?;
         let written = std::fs::File::from(file).write_all(&key);
         // `link` does not replace: of two first starts one wins, and the other reads its key.
-        let linked = rustix::fs::linkat(state, &temporary, state, NAME, AtFlags::empty());
-        let _ = unlinkat(state, &temporary, AtFlags::empty());
+        let linked = rustix::fs::linkat(folder, &temporary, folder, NAME, AtFlags::empty());
+        let _ = unlinkat(folder, &temporary, AtFlags::empty());
         written.map_err(|e| fail(&e))?;
         match linked {
             Ok(()) | Err(Errno::EXIST) => {}

@@ -1,6 +1,7 @@
 //! The programs on one cgroup, and its rules.
 
 use crate::maps::{Maps, failed};
+use crate::object::Reach;
 use crate::table::Key;
 use crate::{BpfError, NetEntry, NetTable};
 use act_ebpf_common::{Policy, RuleSet};
@@ -17,11 +18,12 @@ pub struct Attached {
     maps: Arc<Maps>,
     cgroup: u64,
     keys: BTreeSet<Key>,
+    reach: Reach,
 }
 
 impl Attached {
-    pub(crate) fn new(maps: Arc<Maps>, cgroup: u64) -> Self {
-        Self { maps, cgroup, keys: BTreeSet::new() }
+    pub(crate) fn new(maps: Arc<Maps>, cgroup: u64, reach: Reach) -> Self {
+        Self { maps, cgroup, keys: BTreeSet::new(), reach }
     }
 
     /// Id of the cgroup, as in [`Event::cgroup`](crate::Event::cgroup).
@@ -34,6 +36,9 @@ impl Attached {
     /// A later call replaces the table, entries of [`allow`](Self::allow) included; everything is denied meanwhile. A
     /// table that is not valid changes nothing; after another error everything is denied.
     pub fn configure(&mut self, table: &NetTable) -> Result<(), BpfError> {
+        if self.reach == Reach::Nothing {
+            return Err(BpfError::NoRules);
+        }
         // All of the table is checked before any of it is written.
         let entries = table
             .entries

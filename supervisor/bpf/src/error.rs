@@ -54,6 +54,9 @@ pub enum BpfError {
     /// The descriptor given to attach is not a directory of cgroup v2.
     #[error("not a cgroup v2 directory")]
     NotCgroup,
+    /// Rules for a guard that was loaded without any ([`Reach::Nothing`](crate::Reach::Nothing)).
+    #[error("the programs were loaded to deny everything and take no rules")]
+    NoRules,
     /// The descriptor given to attach cannot be looked at.
     #[error("cannot identify the cgroup")]
     Cgroup(#[source] io::Error),

@@ -2,7 +2,7 @@
 
 use crate::attached::Attached;
 use crate::maps::{self, Maps};
-use crate::object::{self, Program};
+use crate::object::{self, Program, Reach};
 use crate::{BpfError, Event, sys};
 use aya::maps::{Map, MapData, RingBuf};
 use rustix::fs::{fstat, fstatfs};
@@ -27,6 +27,7 @@ pub struct Guard {
     ring: Mutex<Ring>,
     /// A duplicate of the ring's descriptor, to be polled without its lock.
     poll: OwnedFd,
+    reach: Reach,
 }
 
 struct Ring(RingBuf<MapData>);
@@ -40,18 +41,18 @@ impl std::fmt::Debug for Ring {
 impl Guard {
     /// Loads the programs and makes their maps, which are private to this process.
     ///
-    /// Takes a few milliseconds. On kernels before 5.11, which count maps as locked memory, the soft limit
+    /// Takes a few milliseconds with [`Reach::Rules`], half of one with [`Reach::Nothing`]. On kernels before 5.11, which count maps as locked memory, the soft limit
     /// `RLIMIT_MEMLOCK` of this process is raised when it is too small.
     #[doc(alias = "BPF_PROG_LOAD")]
-    pub fn load() -> Result<Self, BpfError> {
-        let (maps, ring, programs) = match object::load() {
-            Err(BpfError::CreateMap { source, .. }) if denied(&source) && raise_memlock() => object::load()?,
+    pub fn load(reach: Reach) -> Result<Self, BpfError> {
+        let (maps, ring, programs) = match object::load(reach) {
+            Err(BpfError::CreateMap { source, .. }) if denied(&source) && raise_memlock() => object::load(reach)?,
             loaded => loaded?,
         };
         let poll = ring.try_clone().map_err(|source| BpfError::Resource { step: "duplicate a descriptor", source })?;
         let data = MapData::from_fd(ring).map_err(BpfError::Ring)?;
         let ring = RingBuf::try_from(Map::RingBuf(data)).map_err(BpfError::Ring)?;
-        Ok(Self { programs, maps: Arc::new(maps), ring: Mutex::new(Ring(ring)), poll })
+        Ok(Self { programs, maps: Arc::new(maps), ring: Mutex::new(Ring(ring)), poll, reach })
     }
 
     /// Attaches all programs to a cgroup, given its directory. Until [`Attached::configure`] they deny everything.
@@ -76,7 +77,7 @@ impl Guard {
         }
         // The inode of a cgroup's directory is its id, as `bpf_get_current_cgroup_id` gives it; kernfs does not use an
         // id twice in a boot.
-        Ok(Attached::new(Arc::clone(&self.maps), file.st_ino))
+        Ok(Attached::new(Arc::clone(&self.maps), file.st_ino, self.reach))
     }
 
     /// Readable when events wait.

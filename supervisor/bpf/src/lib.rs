@@ -50,5 +50,6 @@ pub use attached::Attached;
 pub use error::BpfError;
 pub use event::Event;
 pub use guard::Guard;
+pub use object::Reach;
 pub use probe::{Capability, Unavailable, probe};
 pub use table::{Flags, NetEntry, NetTable, PortRange};

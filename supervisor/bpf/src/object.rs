@@ -5,6 +5,7 @@ use crate::BpfError;
 use crate::maps::Maps;
 use crate::sys::{self, ProgramSpec};
 use aya_obj::Object;
+use aya_obj::generated::bpf_insn;
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +32,9 @@ const CGROUP_SKB: u32 = 8;
 const CGROUP_SOCK: u32 = 9;
 const CGROUP_SOCK_ADDR: u32 = 18;
 
+/// `BPF_CGROUP_INET_SOCK_CREATE`
+const SOCK_CREATE: u32 = 2;
+
 const fn hook(symbol: &'static str, name: &'static str, program_type: u32, attach_type: u32) -> Hook {
     Hook { symbol, name, program_type, attach_type }
 }
@@ -46,8 +50,17 @@ pub(crate) static HOOKS: [Hook; 8] = [
     hook("connect4", "act_connect4", CGROUP_SOCK_ADDR, 10),
     hook("sendmsg4", "act_sendmsg4", CGROUP_SOCK_ADDR, 14),
     hook("bind4", "act_bind4", CGROUP_SOCK_ADDR, 8),
-    hook("sock_create", "act_sock_create", CGROUP_SOCK, 2),
+    hook("sock_create", "act_sock_create", CGROUP_SOCK, SOCK_CREATE),
 ];
+
+/// How far a sandbox may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Nowhere: it is given no socket. Quick to load, for there are no rules to verify code for.
+    Nothing,
+    /// Where a [`NetTable`](crate::NetTable) says.
+    Rules,
+}
 
 /// A program in the kernel.
 #[derive(Debug)]
@@ -56,8 +69,21 @@ pub(crate) struct Program {
     pub(crate) fd: OwnedFd,
 }
 
+/// `r0 = 0; exit`: a program that denies whatever its hook judges. The verifier needs microseconds for it.
+///
+/// Codes of RFC 9669 §3: `MOV | K | ALU64` and `EXIT | JMP`; all operands are zero.
+fn deny_all() -> [bpf_insn; 2] {
+    [0xb7, 0x95].map(|code| bpf_insn {
+        code,
+        _bitfield_align_1: [],
+        _bitfield_1: bpf_insn::new_bitfield_1(0, 0),
+        off: 0,
+        imm: 0,
+    })
+}
+
 /// Makes the maps and loads all programs. Returns the ring buffer apart: its reader takes it.
-pub(crate) fn load() -> Result<(Maps, OwnedFd, Vec<Program>), BpfError> {
+pub(crate) fn load(reach: Reach) -> Result<(Maps, OwnedFd, Vec<Program>), BpfError> {
     let mut object = Object::parse(OBJECT)?;
     let (maps, ring) = Maps::create(&object)?;
 
@@ -71,17 +97,21 @@ pub(crate) fn load() -> Result<(Maps, OwnedFd, Vec<Program>), BpfError> {
     object.relocate_maps(descriptors, &text)?;
     object.relocate_calls(&text)?;
 
-    let programs = load_programs(&object)?;
+    let programs = load_programs(&object, reach)?;
     Ok((maps, ring, programs))
 }
 
-/// Loads the programs on this thread and one more; nearly all the time is the kernel's verifier.
-fn load_programs(object: &Object) -> Result<Vec<Program>, BpfError> {
+/// Loads the programs on this thread and, where rules have to be matched, on one more: then nearly all the time is the
+/// kernel's verifier.
+fn load_programs(object: &Object, reach: Reach) -> Result<Vec<Program>, BpfError> {
+    if reach == Reach::Nothing {
+        return HOOKS.iter().map(|hook| load_program(object, *hook, reach)).collect();
+    }
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<Program>, BpfError> {
         let mut loaded = Vec::with_capacity(HOOKS.len());
         while let Some(&hook) = HOOKS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            loaded.push(load_program(object, hook)?);
+            loaded.push(load_program(object, hook, reach)?);
         }
         Ok(loaded)
     };
@@ -99,15 +129,20 @@ fn load_programs(object: &Object) -> Result<Vec<Program>, BpfError> {
     })
 }
 
-fn load_program(object: &Object, hook: Hook) -> Result<Program, BpfError> {
+fn load_program(object: &Object, hook: Hook, reach: Reach) -> Result<Program, BpfError> {
     let missing = BpfError::Mismatch { name: hook.symbol, problem: "is missing" };
     let Some(program) = object.programs.get(hook.symbol) else { return Err(missing) };
     let Some(function) = object.functions.get(&program.function_key()) else { return Err(missing) };
+    let deny_all = deny_all();
     let spec = ProgramSpec {
         name: hook.name,
         program_type: hook.program_type,
         attach_type: hook.attach_type,
-        instructions: &function.instructions,
+        // Who may have no socket is told so where it asks for one, with an event; the other hooks need no rules.
+        instructions: match reach {
+            Reach::Nothing if hook.attach_type != SOCK_CREATE => &deny_all,
+            Reach::Nothing | Reach::Rules => &function.instructions,
+        },
         license: &program.license,
     };
     let mut loaded = sys::program_load(&spec, &mut []);

@@ -1,6 +1,6 @@
 //! Whether the programs can be loaded here, and what is missing if not.
 
-use crate::{BpfError, Guard};
+use crate::{BpfError, Guard, Reach};
 use std::fmt;
 
 /// A privilege that loading needs.
@@ -93,7 +93,7 @@ impl Unavailable {
 
 /// Loads the programs and lets them go again: the only test that tells. Lists of features say more than is so.
 pub fn probe() -> Result<(), Unavailable> {
-    Guard::load().map(drop).map_err(|error| Unavailable::new(error, effective_capabilities()))
+    Guard::load(Reach::Rules).map(drop).map_err(|error| Unavailable::new(error, effective_capabilities()))
 }
 
 /// The effective set of this thread; empty when it cannot be read.

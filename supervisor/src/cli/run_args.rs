@@ -5,7 +5,7 @@ use crate::audit::Trail;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs};
 use crate::exit::Failure;
-use crate::sandbox::{Limits, Loading, Sandbox, Setup};
+use crate::sandbox::{KernelSide, Limits, Sandbox, Setup};
 use crate::session::{Session, detail};
 use crate::signals::Signals;
 use crate::store;
@@ -49,21 +49,19 @@ pub(super) struct Prepared {
     pub(super) component: Component,
     pub(super) effective: Effective,
     pub(super) signals: Signals,
-    loading: Option<Loading>,
     pub(super) timing: Timing,
 }
 
 impl RunArgs {
-    /// Read policy and component. The kernel programs are loaded meanwhile.
+    /// Read policy and component.
     pub(super) fn prepare(&self, reference: &str) -> Result<Prepared, Failure> {
         let mut timing = Timing::begin();
         let signals = Signals::take().map_err(|e| Failure::failed(format!("signalfd: {e}")))?;
         let operator = self.policy.read()?;
-        let loading = Some(Loading::begin());
         let component = Component::load(reference, operator.home())?;
         let effective = operator.effective(&component)?;
         timing.phase("policy and component read");
-        Ok(Prepared { operator, component, effective, signals, loading, timing })
+        Ok(Prepared { operator, component, effective, signals, timing })
     }
 
     fn limits(&self) -> Limits {
@@ -79,6 +77,7 @@ impl Prepared {
     /// Compile (or take from the cache), start and confine the guest.
     pub(super) fn start(&mut self, args: &RunArgs) -> Result<Session<'_>, Failure> {
         let Effective { engine, plan, warnings } = &self.effective;
+        let kernel = KernelSide::prepare(&plan.net);
         let full = args.verbose || self.operator.audit_full;
         let trail = Trail::new(detail(args.no_audit, full));
         trail.header(&self.component, engine.policy(), warnings);
@@ -90,8 +89,7 @@ impl Prepared {
         let preopens = preopens(&self.component);
         let required = args.hardened || args.isolation == "required";
         let setup = Setup { engine, plan, artifact, preopens, limits: args.limits(), required };
-        let loading = self.loading.take().unwrap_or_else(Loading::begin);
-        let sandbox = Sandbox::start(setup, loading)?;
+        let sandbox = Sandbox::start(setup, kernel)?;
         self.timing.phase("guest started and confined");
         self.timing.child(sandbox.phases);
         trail.isolation(&sandbox.isolation);

@@ -4,7 +4,7 @@
 
 use super::cgroup::{self, Cgroup};
 use super::spawn::open_sibling;
-use act_bpf::Guard;
+use act_bpf::{Guard, Reach};
 use act_lockdown::profile::Profile;
 use act_wire::Lockdown;
 use rustix::fd::AsFd as _;
@@ -140,7 +140,7 @@ fn ebpf(group: Option<&Cgroup>) -> Result<String, Missing> {
     let Some(group) = group else {
         return Err(missing("the programs load, and there is no cgroup to attach them to", "see cgroup"));
     };
-    let attached = Guard::load().and_then(|guard| guard.attach(group.as_fd()).map(|attached| (guard, attached)));
+    let attached = Guard::load(Reach::Rules).and_then(|guard| guard.attach(group.as_fd()).map(|attached| (guard, attached)));
     let (_guard, attached) = attached.map_err(|e| {
         missing(super::start::with_sources(&e), "run act as root, or give it CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
     })?;

@@ -5,11 +5,11 @@ use super::limits::Limits;
 use super::spawn::{Birth, Child, Ended, open_sibling};
 use super::verify::{Expected, verify};
 use super::{SandboxError, bpf};
-use act_bpf::{Attached, Guard};
+use act_bpf::{Attached, BpfError, Guard, NetTable, Reach};
 use act_lockdown::profile::Profile;
-use act_policy::{Engine, KernelPlan, escape};
+use act_policy::{Engine, KernelPlan, NetPlan, escape};
 use act_wire::{Channel, ChannelError, Confinement, FileGrant, Lockdown, Preopen, Report, Start, ToGuest, ToSupervisor};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,19 +23,45 @@ const LANDLOCK_MINIMUM: u32 = 3;
 /// An unprivileged user that owns nothing (`/proc/sys/kernel/overflowuid`): for guests that touch no files.
 const NOBODY: u32 = 65534;
 
-/// The kernel programs, being loaded on a thread of their own: the verifier takes most of the time of a start.
+/// The kernel's side of a sandbox, prepared while the component is looked up and the child starts: the cgroup, and on a
+/// thread of its own the programs, loaded, attached to it and configured.
 #[derive(Debug)]
-pub struct Loading(JoinHandle<Result<Guard, String>>);
+pub struct KernelSide {
+    cgroup: Result<Cgroup, String>,
+    guarding: Option<JoinHandle<Result<(Guard, Attached), GuardError>>>,
+}
 
-impl Loading {
+/// Why the programs do not guard the cgroup.
+#[derive(Debug)]
+enum GuardError {
+    /// They cannot be loaded or attached.
+    Missing(String),
+    /// They are attached, and what the rules say could not be told to them. They deny everything.
+    Configure(String),
+}
+
+impl KernelSide {
     /// Begin.
-    pub fn begin() -> Self {
-        Self(std::thread::spawn(|| Guard::load().map_err(|e| with_sources(&e))))
+    pub fn prepare(plan: &NetPlan) -> Self {
+        let cgroup = Cgroup::create().map_err(|e| e.to_string());
+        let guarding = cgroup.as_ref().ok().and_then(|cgroup| {
+            let directory = cgroup.as_fd().try_clone_to_owned().ok()?;
+            // Who is granted no socket needs no rules, and rules are what takes the verifier its milliseconds.
+            let table = (plan.tcp || plan.udp).then(|| bpf::table(plan));
+            Some(std::thread::spawn(move || guard(directory.as_fd(), table.as_ref())))
+        });
+        Self { cgroup, guarding }
     }
+}
 
-    fn finish(self) -> Result<Guard, String> {
-        self.0.join().unwrap_or_else(|_| Err("the loader crashed".into()))
+fn guard(cgroup: BorrowedFd<'_>, table: Option<&NetTable>) -> Result<(Guard, Attached), GuardError> {
+    let missing = |e: BpfError| GuardError::Missing(with_sources(&e));
+    let guard = Guard::load(if table.is_some() { Reach::Rules } else { Reach::Nothing }).map_err(missing)?;
+    let mut attached = guard.attach(cgroup).map_err(missing)?;
+    if let Some(table) = table {
+        attached.configure(table).map_err(|e| GuardError::Configure(with_sources(&e)))?;
     }
+    Ok((guard, attached))
 }
 
 /// An error and what caused it, in one line.
@@ -127,16 +153,16 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Start a child and confine it.
-    pub fn start(setup: Setup<'_>, loading: Loading) -> Result<Self, SandboxError> {
+    pub fn start(setup: Setup<'_>, kernel: KernelSide) -> Result<Self, SandboxError> {
         let system = |call: &'static str| move |e: rustix::io::Errno| SandboxError::System { call, source: e.into() };
         let program = open_sibling("act-guest")?;
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(system("socketpair"))?;
-        let cgroup = Cgroup::create();
+        let KernelSide { cgroup, guarding } = kernel;
         if let Ok(cgroup) = &cgroup {
             cgroup.limit(&setup.limits.cgroup())?;
         }
-        let (cgroup, no_cgroup) = split(cgroup.map_err(|e| e.to_string()));
+        let (cgroup, no_cgroup) = split(cgroup);
         if let (Some(reason), true) = (&no_cgroup, setup.required) {
             return Err(SandboxError::Missing { layer: "cgroup", reason: reason.clone() });
         }
@@ -176,40 +202,36 @@ impl Sandbox {
             preopens: setup.preopens,
         }));
         sandbox.channel.send_with(&start, &[setup.artifact.as_fd()])?;
-        sandbox.guard_network(setup.plan, loading)?;
+        sandbox.await_guard(guarding)?;
         let report = sandbox.await_report()?;
         sandbox.accept(&report, setup.required)?;
         sandbox.channel.send(&ToGuest::Go)?;
         Ok(sandbox)
     }
 
-    /// Attach and configure the kernel programs.
-    fn guard_network(&mut self, plan: &KernelPlan, loading: Loading) -> Result<(), SandboxError> {
-        let loaded = loading.finish();
-        let Some(cgroup) = &self.cgroup else {
+    /// Wait until the programs guard the cgroup. Unconfigured they deny everything, so a failure to configure them ends
+    /// the run: it would not be what the rules say.
+    fn await_guard(
+        &mut self,
+        guarding: Option<JoinHandle<Result<(Guard, Attached), GuardError>>>,
+    ) -> Result<(), SandboxError> {
+        let Some(guarding) = guarding else {
             self.isolation.ebpf = Layer::Missing("needs a cgroup".into());
             return Ok(());
         };
-        match loaded {
-            Err(reason) => self.isolation.ebpf = Layer::Missing(reason),
-            Ok(guard) => {
-                match guard.attach(cgroup.as_fd()) {
-                    Err(e) => self.isolation.ebpf = Layer::Missing(with_sources(&e)),
-                    Ok(mut attached) => {
-                        // Attached and not configured, the cgroup may do nothing on the network: an error here ends the
-                        // run, for what the rules say could not be told to the kernel.
-                        attached.configure(&bpf::table(&plan.net)).map_err(|e| SandboxError::Guest {
-                            step: "ebpf".into(),
-                            message: with_sources(&e),
-                        })?;
-                        self.isolation.ebpf = Layer::On("connect,sendmsg,bind,sock,egress".into());
-                        self.attached = Some(attached);
-                    }
-                }
+        match guarding.join().unwrap_or_else(|_| Err(GuardError::Missing("the loader crashed".into()))) {
+            Ok((guard, attached)) => {
+                self.isolation.ebpf = Layer::On("connect,sendmsg,bind,sock,egress".into());
                 self.guard = Some(guard);
+                self.attached = Some(attached);
+                Ok(())
             }
+            Err(GuardError::Missing(reason)) => {
+                self.isolation.ebpf = Layer::Missing(reason);
+                Ok(())
+            }
+            Err(GuardError::Configure(message)) => Err(SandboxError::Guest { step: "ebpf".into(), message }),
         }
-        Ok(())
     }
 
     fn await_report(&mut self) -> Result<Report, SandboxError> {

@@ -3,7 +3,7 @@
 use crate::attempts::*;
 use crate::lab::{Lab, OTHER, PORT, Puppet};
 use crate::rows::*;
-use act_bpf::{Direction, Flags, Guard, Hook, NetTable, Reason, Verdict};
+use act_bpf::{BpfError, Direction, Flags, Guard, Hook, NetTable, Reach, Reason, Verdict};
 use rustix::net::{AddressFamily, SendFlags, SocketType, connect, connect_unspec, send, sendto};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
@@ -304,11 +304,42 @@ fn listening_without_bind() {
     }
 }
 
+/// Loaded without rules: nothing goes on any hook, and no table can change that.
+#[test]
+fn reach_nothing() {
+    let Some(lab) = Lab::open() else { return };
+    let guard = Guard::load(Reach::Nothing).unwrap();
+    let cgroup = lab.cgroup();
+    let mut socket = None;
+    let puppet = Puppet::start(Some(&cgroup), move |step| match step {
+        0 => {
+            socket = socket_for(at("8.8.8.8:1"), UDP).ok();
+            0
+        }
+        1 => errno(connect(socket.as_ref().unwrap(), &to("8.8.8.8", PORT))),
+        2 => errno(sendto(socket.as_ref().unwrap(), b"x", SendFlags::empty(), &to("8.8.8.8", PORT))),
+        3 => errno(send(socket.as_ref().unwrap(), b"x", SendFlags::empty())),
+        4 => try_socket(AddressFamily::INET, TCP, 0),
+        _ => try_socket(AddressFamily::INET6, UDP, 0),
+    });
+    for step in 0..6 {
+        assert_eq!(puppet.step(step), 0, "step {step} works without the guard");
+    }
+    let mut attached = cgroup.attach(&guard);
+    for step in 1..6 {
+        assert_eq!(puppet.step(step), libc::EPERM, "step {step}");
+    }
+    let seen: Vec<_> = events(&guard).iter().map(|e| (e.hook, e.reason)).collect();
+    assert_eq!(seen, [(Hook::SockCreate, Reason::Unconfigured); 2]);
+    assert!(matches!(attached.configure(&table()), Err(BpfError::NoRules)));
+    assert_eq!(puppet.step(1), libc::EPERM);
+}
+
 /// Attached and not configured: nothing goes, not even with a socket that was made before, inside.
 #[test]
 fn unconfigured() {
     let Some(lab) = Lab::open() else { return };
-    let guard = Guard::load().unwrap();
+    let guard = Guard::load(Reach::Rules).unwrap();
     let cgroup = lab.cgroup();
     let mut socket = None;
     let puppet = Puppet::start(Some(&cgroup), move |step| match step {

@@ -2,7 +2,7 @@
 
 use crate::attempts::*;
 use crate::lab::{Lab, PORT, Puppet, skip};
-use act_bpf::{BpfError, Capability, Direction, Flags, Guard, NetEntry, NetTable, Unavailable, Verdict, probe};
+use act_bpf::{BpfError, Capability, Direction, Flags, Guard, NetEntry, NetTable, Reach, Unavailable, Verdict, probe};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ fn outlives_the_loader() {
     let held = Puppet::start(Some(&cgroup), |step| try_connect(if step == 0 { denied } else { allowed }, TCP));
     assert_eq!((held.step(0), held.step(1)), (0, 0));
     let loader = Puppet::start(None, |_| {
-        let guard = Guard::load().unwrap();
+        let guard = Guard::load(Reach::Rules).unwrap();
         let mut attached = cgroup.attach(&guard);
         attached.configure(&allow_all()).unwrap();
         std::mem::forget((guard, attached));
@@ -97,7 +97,7 @@ fn outlives_its_owner() {
     let addr = SocketAddr::from(([200, 0, 0, 1], PORT));
     let puppet = Puppet::start(Some(&cgroup), |_| try_connect(addr, TCP));
     assert_eq!(puppet.step(0), 0);
-    let guard = Guard::load().unwrap();
+    let guard = Guard::load(Reach::Rules).unwrap();
     let mut attached = cgroup.attach(&guard);
     attached.configure(&allow_all()).unwrap();
     drop((guard, attached));
@@ -110,7 +110,7 @@ fn moves_between_threads_and_survives_its_cgroup() {
     fn shared<T: Send + Sync>() {}
     shared::<Guard>();
     let Some(lab) = Lab::open() else { return };
-    let guard = std::thread::spawn(Guard::load).join().unwrap().unwrap();
+    let guard = std::thread::spawn(|| Guard::load(Reach::Rules)).join().unwrap().unwrap();
     let cgroup = lab.cgroup();
     let mut attached = cgroup.attach(&guard);
     attached.configure(&allow_all()).unwrap();
@@ -122,7 +122,7 @@ fn moves_between_threads_and_survives_its_cgroup() {
 #[test]
 fn refuses_other_descriptors() {
     let Some(lab) = Lab::open() else { return };
-    let guard = Guard::load().unwrap();
+    let guard = Guard::load(Reach::Rules).unwrap();
     let cgroup = lab.cgroup();
     let procs = File::open(cgroup.path().join("cgroup.procs")).unwrap();
     for file in [File::open("/").unwrap(), File::open("/proc/self").unwrap(), procs] {

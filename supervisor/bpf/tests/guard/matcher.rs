@@ -2,7 +2,7 @@
 
 use crate::attempts::{UDP, errno, socket_for};
 use crate::lab::{Lab, Puppet};
-use act_bpf::{Direction, Flags, Guard, MAX_RANGES, NetEntry, NetTable, PortRange, Verdict};
+use act_bpf::{Direction, Flags, Guard, MAX_RANGES, NetEntry, NetTable, PortRange, Reach, Verdict};
 use rustix::net::connect;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -91,7 +91,7 @@ fn compare(v6: bool, entries: usize, probes: u32) {
     let entries: Vec<NetEntry> = (0..entries).map(|_| random.entry(v6)).collect();
     let targets: Vec<SocketAddr> = (0..probes).map(|_| SocketAddr::new(random.addr(v6), random.port())).collect();
 
-    let guard = Guard::load().unwrap();
+    let guard = Guard::load(Reach::Rules).unwrap();
     let cgroup = lab.cgroup();
     let mut attached = cgroup.attach(&guard);
     let flags = Flags { udp: true, ..Flags::default() };

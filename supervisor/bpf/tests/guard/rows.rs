@@ -1,7 +1,7 @@
 //! Tables of attempts, and the rules that they run against.
 
 use crate::lab::{Cgroup, Lab, OTHER, PORT, Puppet, skip};
-use act_bpf::{Direction, Event, Flags, Guard, Hook, NetEntry, NetTable, PortRange, Reason, Verdict};
+use act_bpf::{Direction, Event, Flags, Guard, Hook, NetEntry, NetTable, PortRange, Reach, Reason, Verdict};
 use std::net::{IpAddr, SocketAddr};
 
 const TCP_ONLY: u8 = 6;
@@ -149,7 +149,7 @@ pub(crate) fn check(guard: &Guard, cgroup: &Cgroup, id: u64, rows: &[Row]) {
 /// A lab with a configured cgroup.
 pub(crate) fn configured(table: &NetTable) -> Option<(Lab, Guard, Cgroup, act_bpf::Attached)> {
     let lab = Lab::open()?;
-    let guard = Guard::load().unwrap();
+    let guard = Guard::load(Reach::Rules).unwrap();
     let cgroup = lab.cgroup();
     let mut attached = cgroup.attach(&guard);
     attached.configure(table).unwrap();

@@ -34,6 +34,11 @@ pub fn validate(schema: &str, arguments: &Value) -> Result<(), String> {
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
+/// Make what all schemas share (the meta-schemas), so that the first call does not wait for it.
+pub fn warm_up() {
+    let _ = validate("{}", &Value::Null);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

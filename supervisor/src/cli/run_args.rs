@@ -5,7 +5,8 @@ use crate::audit::Trail;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs};
 use crate::exit::Failure;
-use crate::sandbox::{KernelSide, Limits, Sandbox, Setup};
+use crate::sandbox::{Launch, Limits, Sandbox, Setup};
+use crate::schema;
 use crate::session::{Session, detail};
 use crate::signals::Signals;
 use crate::store;
@@ -77,7 +78,9 @@ impl Prepared {
     /// Compile (or take from the cache), start and confine the guest.
     pub(super) fn start(&mut self, args: &RunArgs) -> Result<Session<'_>, Failure> {
         let Effective { engine, plan, warnings } = &self.effective;
-        let kernel = KernelSide::prepare(&plan.net);
+        let launch = Launch::begin(plan, &args.limits())?;
+        // While the child starts there is time for what the first call needs.
+        std::thread::spawn(schema::warm_up);
         let full = args.verbose || self.operator.audit_full;
         let trail = Trail::new(detail(args.no_audit, full));
         trail.header(&self.component, engine.policy(), warnings);
@@ -89,7 +92,7 @@ impl Prepared {
         let preopens = preopens(&self.component);
         let required = args.hardened || args.isolation == "required";
         let setup = Setup { engine, plan, artifact, preopens, limits: args.limits(), required };
-        let sandbox = Sandbox::start(setup, kernel)?;
+        let sandbox = Sandbox::start(setup, launch)?;
         self.timing.phase("guest started and confined");
         self.timing.child(sandbox.phases);
         trail.isolation(&sandbox.isolation);

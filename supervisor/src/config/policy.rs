@@ -124,12 +124,13 @@ impl Operator {
         };
         let (mut policy, warnings) = Policy::resolve(&component.manifest, &layers).map_err(Failure::usage)?;
         resolve_heads(&mut policy);
-        for folder in own_folders() {
-            policy.deny_folder(folder);
+        let own = own_folders();
+        for folder in &own {
+            policy.deny_folder(folder.clone());
         }
         let engine = Engine::compile(policy).map_err(Failure::usage)?;
         let plan = KernelPlan::new(&engine);
-        refuse_own_folders(&plan)?;
+        refuse_own_folders(&plan, own)?;
         Ok(Effective { engine, plan, warnings })
     }
 }
@@ -142,9 +143,9 @@ fn own_folders() -> Vec<Vec<u8>> {
 
 /// A grant must not let a component write to what this program relies on, nor to the files by which it would leave its
 /// cgroup: such a run is refused, whatever deny rules say, because Landlock opens whole subtrees.
-fn refuse_own_folders(plan: &KernelPlan) -> Result<(), Failure> {
+fn refuse_own_folders(plan: &KernelPlan, own: Vec<Vec<u8>>) -> Result<(), Failure> {
     let below = |a: &[u8], b: &[u8]| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
-    for folder in own_folders().into_iter().chain([b"/sys/fs/cgroup".to_vec(), b"/proc".to_vec()]) {
+    for folder in own.into_iter().chain([b"/sys/fs/cgroup".to_vec(), b"/proc".to_vec()]) {
         let touched = plan.files.iter().find(|s| below(&s.path, &folder) || s.write && below(&folder, &s.path));
         if let Some(subtree) = touched {
             let shown = |path: &[u8]| escape(&String::from_utf8_lossy(path));

@@ -204,25 +204,33 @@ fn read_file(directory: &OwnedFd, name: &str) -> Result<String, Errno> {
 
 /// Let children of `parent` be limited by memory, pids and cpu as far as the kernel and the rights allow.
 fn enable_controllers(parent: &OwnedFd, path: &Path) -> Controllers {
-    let available = read_file(parent, "cgroup.controllers").unwrap_or_default();
-    let enabled = || read_file(parent, "cgroup.subtree_control").unwrap_or_default();
-    let mut now = enabled();
-    for name in ["memory", "pids", "cpu"] {
-        let has = |text: &str| text.split_whitespace().any(|c| c == name);
-        if has(&now) {
-            continue;
+    const WANTED: [&str; 3] = ["memory", "pids", "cpu"];
+    let has = |text: &str, name: &str| text.split_whitespace().any(|c| c == name);
+    let missing = |there: &str, among: &str| -> Vec<&'static str> {
+        WANTED.into_iter().filter(|name| has(among, name) && !has(there, name)).collect()
+    };
+    let mut available = read_file(parent, "cgroup.controllers").unwrap_or_default();
+    // Our own group below the root: the root has to hand its controllers down first.
+    if path.ends_with(FOLDER)
+        && let Ok(root) = openat(parent, "..", DIRECTORY, Mode::empty())
+    {
+        let offered = read_file(&root, "cgroup.controllers").unwrap_or_default();
+        for name in missing(&available, &offered) {
+            let _ = write_file(&root, "cgroup.subtree_control", &format!("+{name}"));
         }
-        if !has(&available) && path.ends_with(FOLDER) {
-            // Our own group below the root: the root has to hand the controller down first.
-            if let Ok(root) = openat(parent, "..", DIRECTORY, Mode::empty()) {
-                let _ = write_file(&root, "cgroup.subtree_control", &format!("+{name}"));
-            }
+        if !missing(&available, &offered).is_empty() {
+            available = read_file(parent, "cgroup.controllers").unwrap_or_default();
         }
-        let _ = write_file(parent, "cgroup.subtree_control", &format!("+{name}"));
     }
-    now = enabled();
-    let has = |name: &str| now.split_whitespace().any(|c| c == name);
-    Controllers { memory: has("memory"), pids: has("pids"), cpu: has("cpu") }
+    let mut enabled = read_file(parent, "cgroup.subtree_control").unwrap_or_default();
+    let wanted = missing(&enabled, &available);
+    if !wanted.is_empty() {
+        for name in wanted {
+            let _ = write_file(parent, "cgroup.subtree_control", &format!("+{name}"));
+        }
+        enabled = read_file(parent, "cgroup.subtree_control").unwrap_or_default();
+    }
+    Controllers { memory: has(&enabled, "memory"), pids: has(&enabled, "pids"), cpu: has(&enabled, "cpu") }
 }
 
 /// Remove the cgroups of ours whose owner is gone.

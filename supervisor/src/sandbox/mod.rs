@@ -19,7 +19,7 @@ pub mod start;
 pub mod verify;
 
 pub use limits::Limits;
-pub use start::{Isolation, KernelSide, Layer, Sandbox, Setup};
+pub use start::{Isolation, Launch, Layer, Sandbox, Setup};
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]

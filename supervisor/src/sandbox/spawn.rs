@@ -141,6 +141,11 @@ impl Birth<'_> {
     /// Start the child. The calling thread must live as long as the child: its end would kill it
     /// (`PR_SET_PDEATHSIG` follows the thread).
     pub fn spawn(&self) -> Result<Child, SandboxError> {
+        self.begin()?.confirm()
+    }
+
+    /// Start the child without waiting until it has become the program.
+    pub fn begin(&self) -> Result<Newborn, SandboxError> {
         let system = |call: &'static str| move |e: Errno| SandboxError::System { call, source: e.into() };
         let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(system("open /dev/null"))?;
@@ -195,22 +200,43 @@ impl Birth<'_> {
                 drop(report_write);
                 // SAFETY: clone3 returned success with CLONE_PIDFD, so `pidfd` is a new descriptor that only we own.
                 let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-                let child = Child { pid: pid as i32, pidfd };
-                let mut report = [0u8; 2];
-                match rustix::io::read(&report_read, &mut report) {
-                    Ok(0) => Ok(child),
-                    Ok(_) => {
-                        let [step, errno] = report;
-                        let _ = child.wait();
-                        let call = STEPS.get(usize::from(step)).copied().unwrap_or("birth");
-                        Err(SandboxError::System { call, source: std::io::Error::from_raw_os_error(i32::from(errno)) })
-                    }
-                    Err(e) => {
-                        child.kill();
-                        Err(system("read from the child")(e))
-                    }
-                }
+                Ok(Newborn { child: Some(Child { pid: pid as i32, pidfd }), report: report_read })
             }
+        }
+    }
+}
+
+/// A child that was started and may not be the program yet. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Newborn {
+    child: Option<Child>,
+    report: OwnedFd,
+}
+
+impl Newborn {
+    /// Wait until the child has become the program; the error names the step that failed.
+    pub fn confirm(mut self) -> Result<Child, SandboxError> {
+        let mut report = [0u8; 2];
+        let (call, source) = match rustix::io::read(&self.report, &mut report) {
+            Ok(0) => {
+                let gone = || SandboxError::System { call: "birth", source: Errno::CHILD.into() };
+                return self.child.take().ok_or_else(gone);
+            }
+            Ok(_) => {
+                let [step, errno] = report;
+                let call = STEPS.get(usize::from(step)).copied().unwrap_or("birth");
+                (call, std::io::Error::from_raw_os_error(i32::from(errno)))
+            }
+            Err(e) => ("read from the child", e.into()),
+        };
+        Err(SandboxError::System { call, source })
+    }
+}
+
+impl Drop for Newborn {
+    fn drop(&mut self) {
+        if let Some(child) = &self.child {
+            child.kill();
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::cgroup::Cgroup;
 use super::limits::Limits;
-use super::spawn::{Birth, Child, Ended, open_sibling};
+use super::spawn::{Birth, Child, Ended, Newborn, open_sibling};
 use super::verify::{Expected, verify};
 use super::{SandboxError, bpf};
 use act_bpf::{Attached, BpfError, Guard, NetTable, Reach};
 use act_lockdown::profile::Profile;
-use act_policy::{Engine, KernelPlan, NetPlan, escape};
+use act_policy::{Engine, KernelPlan, escape};
 use act_wire::{Channel, ChannelError, Confinement, FileGrant, Lockdown, Preopen, Report, Start, ToGuest, ToSupervisor};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -23,13 +23,17 @@ const LANDLOCK_MINIMUM: u32 = 3;
 /// An unprivileged user that owns nothing (`/proc/sys/kernel/overflowuid`): for guests that touch no files.
 const NOBODY: u32 = 65534;
 
-/// The kernel's side of a sandbox, prepared while the component is looked up and the child starts: the cgroup, and on a
-/// thread of its own the programs, loaded, attached to it and configured.
+/// The first steps of a start, which need no more than the plan: the cgroup, the child inside it, and on a thread of its
+/// own the programs, loaded, attached and configured. The compiled component is looked up meanwhile.
 #[derive(Debug)]
-pub struct KernelSide {
+pub struct Launch {
     cgroup: Result<Cgroup, String>,
-    guarding: Option<JoinHandle<Result<(Guard, Attached), GuardError>>>,
+    guarding: Option<Guarding>,
+    newborn: Newborn,
+    channel: OwnedFd,
 }
+
+type Guarding = JoinHandle<Result<(Guard, Attached), GuardError>>;
 
 /// Why the programs do not guard the cgroup.
 #[derive(Debug)]
@@ -40,17 +44,34 @@ enum GuardError {
     Configure(String),
 }
 
-impl KernelSide {
+impl Launch {
     /// Begin.
-    pub fn prepare(plan: &NetPlan) -> Self {
+    pub fn begin(plan: &KernelPlan, limits: &Limits) -> Result<Self, SandboxError> {
+        let program = open_sibling("act-guest")?;
+        let (channel, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(|e| SandboxError::System { call: "socketpair", source: e.into() })?;
         let cgroup = Cgroup::create().map_err(|e| e.to_string());
+        if let Ok(cgroup) = &cgroup {
+            cgroup.limit(&limits.cgroup())?;
+        }
+        let touches_files = !plan.files.is_empty();
+        let birth = Birth {
+            program: program.as_fd(),
+            name: c"act-guest",
+            channel: theirs.as_fd(),
+            output: None,
+            cgroup: cgroup.as_ref().ok().map(AsFd::as_fd),
+            uid: (rustix::process::geteuid().is_root() && !touches_files && may_change_user()).then_some(NOBODY),
+            limits: limits.rlimits(),
+        };
+        let newborn = birth.begin()?;
         let guarding = cgroup.as_ref().ok().and_then(|cgroup| {
             let directory = cgroup.as_fd().try_clone_to_owned().ok()?;
             // Who is granted no socket needs no rules, and rules are what takes the verifier its milliseconds.
-            let table = (plan.tcp || plan.udp).then(|| bpf::table(plan));
+            let table = (plan.net.tcp || plan.net.udp).then(|| bpf::table(&plan.net));
             Some(std::thread::spawn(move || guard(directory.as_fd(), table.as_ref())))
         });
-        Self { cgroup, guarding }
+        Ok(Self { cgroup, guarding, newborn, channel })
     }
 }
 
@@ -152,35 +173,17 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Start a child and confine it.
-    pub fn start(setup: Setup<'_>, kernel: KernelSide) -> Result<Self, SandboxError> {
-        let system = |call: &'static str| move |e: rustix::io::Errno| SandboxError::System { call, source: e.into() };
-        let program = open_sibling("act-guest")?;
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).map_err(system("socketpair"))?;
-        let KernelSide { cgroup, guarding } = kernel;
-        if let Ok(cgroup) = &cgroup {
-            cgroup.limit(&setup.limits.cgroup())?;
-        }
+    /// Give the child its policy and its component, and confine it.
+    pub fn start(setup: Setup<'_>, launch: Launch) -> Result<Self, SandboxError> {
+        let Launch { cgroup, guarding, newborn, channel } = launch;
         let (cgroup, no_cgroup) = split(cgroup);
         if let (Some(reason), true) = (&no_cgroup, setup.required) {
             return Err(SandboxError::Missing { layer: "cgroup", reason: reason.clone() });
         }
-        let touches_files = !setup.plan.files.is_empty();
-        let birth = Birth {
-            program: program.as_fd(),
-            name: c"act-guest",
-            channel: theirs.as_fd(),
-            output: None,
-            cgroup: cgroup.as_ref().map(AsFd::as_fd),
-            uid: (rustix::process::geteuid().is_root() && !touches_files && may_change_user()).then_some(NOBODY),
-            limits: setup.limits.rlimits(),
-        };
-        let child = birth.spawn()?;
-        drop(theirs);
+        let controllers = cgroup.as_ref().map(Cgroup::controllers);
         let mut sandbox = Self {
-            channel: Channel::new(ours, MAX_MESSAGE),
-            child,
+            channel: Channel::new(channel, MAX_MESSAGE),
+            child: newborn.confirm()?,
             guard: None,
             attached: None,
             cgroup,
@@ -189,12 +192,11 @@ impl Sandbox {
                 seccomp: Layer::Missing("not reported".into()),
                 ebpf: Layer::Missing("not loaded".into()),
                 cgroup: no_cgroup.map_or_else(|| Layer::On("on".into()), Layer::Missing),
-                limits: String::new(),
+                limits: setup.limits.held_by(controllers),
             },
             phases: [0; 4],
             reaped: false,
         };
-        sandbox.isolation.limits = setup.limits.held_by(sandbox.cgroup.as_ref().map(Cgroup::controllers));
         let start = ToGuest::Start(Box::new(Start {
             policy: setup.engine.policy().clone(),
             lockdown: lockdown(setup.plan, !setup.preopens.is_empty(), setup.required)?,
@@ -211,10 +213,7 @@ impl Sandbox {
 
     /// Wait until the programs guard the cgroup. Unconfigured they deny everything, so a failure to configure them ends
     /// the run: it would not be what the rules say.
-    fn await_guard(
-        &mut self,
-        guarding: Option<JoinHandle<Result<(Guard, Attached), GuardError>>>,
-    ) -> Result<(), SandboxError> {
+    fn await_guard(&mut self, guarding: Option<Guarding>) -> Result<(), SandboxError> {
         let Some(guarding) = guarding else {
             self.isolation.ebpf = Layer::Missing("needs a cgroup".into());
             return Ok(());

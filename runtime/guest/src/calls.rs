@@ -119,7 +119,9 @@ impl Running {
     fn end(&self, call: CallId, result: Result<Answer, GuestError>) {
         let Some((kind, _busy)) = self.calls().remove(&call) else { return };
         match (kind, result) {
-            (Kind::List, Ok(Answer::Tools(tools))) => self.outbox.send(&ToSupervisor::Tools { call, result: Ok(tools) }),
+            (Kind::List, Ok(Answer::Tools(tools))) => {
+                self.outbox.send(&ToSupervisor::Tools { call, result: Ok(tools) })
+            }
             (Kind::List, Ok(Answer::Events)) => {}
             (Kind::List, Err(error)) => self.outbox.send(&ToSupervisor::Tools { call, result: Err(error) }),
             (Kind::Call, result) => {
@@ -156,9 +158,7 @@ impl AccessorTask<State> for Task {
         let Self { command, tools, running } = self;
         let (call, _) = command.call();
         let result = match command {
-            Command::List { metadata, .. } => {
-                tools.list(store, metadata).await.map(|answer| answer.map(Answer::Tools))
-            }
+            Command::List { metadata, .. } => tools.list(store, metadata).await.map(|answer| answer.map(Answer::Tools)),
             Command::Call { name, arguments, metadata, .. } => {
                 let events = Arc::new(Sink { call, outbox: running.outbox.clone() });
                 tools.call(store, name, arguments, metadata, events).await.map(|()| Ok(Answer::Events))

@@ -38,7 +38,7 @@ impl Outbox {
     pub(crate) fn send(&self, message: &ToSupervisor) {
         let mut inner = self.inner();
         let sent = inner.flush().and_then(|()| inner.channel.send(message));
-        self.note(&mut inner, sent);
+        self.note(&mut inner, &sent);
     }
 
     /// Keep a record for later, or send it at once with those before it.
@@ -48,11 +48,11 @@ impl Outbox {
         inner.records.push(record);
         if at_once || inner.records.len() >= RECORDS || inner.bytes >= BYTES {
             let sent = inner.flush();
-            self.note(&mut inner, sent);
+            self.note(&mut inner, &sent);
         }
     }
 
-    fn note(&self, inner: &mut Inner, sent: Result<(), ChannelError>) {
+    fn note(&self, inner: &mut Inner, sent: &Result<(), ChannelError>) {
         if sent.is_err() {
             inner.failed = true;
             self.gone.notify_one();

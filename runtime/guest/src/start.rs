@@ -57,8 +57,7 @@ pub(crate) fn prepare(
     let linker = act_host::linker(&engine).map_err(GuestError::Component)?;
     let component = Component::new(&linker, &component).map_err(GuestError::Component)?;
     let preopens = start.preopens.iter().map(|shown| (shown.guest.as_str(), shown.host.as_slice()));
-    let limits =
-        Limits { memory: start.limits.memory, output: start.limits.output, handles: start.limits.handles };
+    let limits = Limits { memory: start.limits.memory, output: start.limits.output, handles: start.limits.handles };
     let prepared = Prepared::new(gate, preopens, limits)?;
     // No thread yet: the runtime is of one thread, and its blocking pool starts empty.
     let runtime = tokio::runtime::Builder::new_current_thread()

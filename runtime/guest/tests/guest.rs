@@ -1,11 +1,17 @@
 //! The built `act-guest` with real components, under a stand-in for the supervisor.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
 use act_lockdown::profile::Profile;
-use act_policy::Access;
+use act_policy::Access::{self, List, Read, Stat, Write};
 use act_wire::{ToGuest, ToSupervisor, ToolEvent};
 use common::{Setup, compiled};
 use std::fs;
@@ -35,9 +41,12 @@ impl Tree {
         ] {
             fs::write(top.join(f), text).unwrap();
         }
-        for (target, link) in
-            [("../other/s.txt", "data/out"), ("../other", "data/outdir"), ("a.txt", "data/in"), ("../ro/r.txt", "data/rolnk")]
-        {
+        for (target, link) in [
+            ("../other/s.txt", "data/out"),
+            ("../other", "data/outdir"),
+            ("a.txt", "data/in"),
+            ("../ro/r.txt", "data/rolnk"),
+        ] {
             symlink(target, top.join(link)).unwrap();
         }
         symlink(top.join("other/s.txt"), top.join("data/abs")).unwrap();
@@ -89,7 +98,6 @@ fn files_through_wasi_0_2() {
     let tree = Tree::new();
     let mut guest = tree.setup().start(component);
     guest.go();
-    use Access::{List, Read, Stat, Write};
     for (tool, path, expected) in [
         ("read_file", "data/a.txt", Ok("hello")),
         ("read_file", "data/in", Ok("hello")),
@@ -159,7 +167,8 @@ fn special_files_are_not_opened() {
     let mut guest =
         Setup::new(&[format!("+fs={}/**", at("data")), "+fs=/dev/**".into(), "+fs=/proc/**".into()]).start(component);
     guest.go();
-    for path in [at("data/fifo"), at("data/sock"), "/dev/null".into(), "/proc/self/mem".into(), "/proc/version".into()] {
+    for path in [at("data/fifo"), at("data/sock"), "/dev/null".into(), "/proc/self/mem".into(), "/proc/version".into()]
+    {
         let got = guest.text("read_file", &[("path", &path)]);
         assert!(got.as_ref().is_err_and(|e| e.contains("not-permitted")), "{path}: {got:?}");
     }
@@ -205,7 +214,6 @@ fn files_through_python() {
         let arguments: Vec<_> = arguments.iter().map(|(k, v)| (*k, v.as_str())).collect();
         assert!(guest.text(tool, &arguments).is_ok(), "{tool} {arguments:?}: {:?}", guest.records.last());
     }
-    use Access::{Read, Stat, Write};
     for (tool, arguments, access, path) in [
         ("read_file", vec![("path", at("data/mine"))], Read, "other/s.txt"),
         ("mkdir", vec![("path", at("ro/nd"))], Write, "ro/nd"),
@@ -286,9 +294,10 @@ fn http_is_refused_and_recorded() {
     guest.go();
     let request = [("method", "GET"), ("scheme", "http"), ("authority", "a.test:81"), ("path", "/")];
     assert!(guest.text("fetch", &request).unwrap_err().contains("HttpRequestDenied"));
-    let recorded = guest.records.iter().any(|r| {
-        matches!(&r.request, act_policy::Request::Http { host, port: 81, .. } if host == "a.test")
-    });
+    let recorded = guest
+        .records
+        .iter()
+        .any(|r| matches!(&r.request, act_policy::Request::Http { host, port: 81, .. } if host == "a.test"));
     assert!(recorded, "{:?}", guest.records);
 }
 
@@ -354,4 +363,88 @@ fn calls_end_once() {
     }
     ended.sort_unstable();
     assert_eq!(ended, calls);
+}
+
+#[test]
+fn a_human_is_asked_where_the_mode_says_so() {
+    let Some(component) = compiled("rsdemo") else { return };
+    let tree = Tree::new();
+    let mut setup = tree.setup();
+    setup.ask = true;
+    // What was not asked for beforehand is not in the kernel's plan; here layer 1 is what is tested.
+    setup.landlock = false;
+    let mut guest = setup.start(component);
+    guest.go();
+    let path = tree.at("data/a.txt");
+    assert!(guest.text("read_file", &[("path", &path)]).unwrap_err().contains("not-permitted"));
+    let wanted = act_policy::Request::File { access: Read, path: path.clone().into_bytes() };
+    assert_eq!(guest.asked, std::slice::from_ref(&wanted));
+    guest.human = true;
+    assert_eq!(guest.text("read_file", &[("path", &path)]).unwrap(), "hello");
+    let answers: Vec<_> = guest
+        .records
+        .iter()
+        .filter_map(|r| match r.outcome {
+            act_wire::Observed::Answered(allow) if r.request == wanted => Some(allow),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers, [false, true]);
+    // A deny is a deny, and nobody is asked.
+    let asked = guest.asked.len();
+    assert!(guest.text("read_file", &[("path", &tree.at("data/secret/k"))]).is_err());
+    assert_eq!(guest.asked.len(), asked);
+}
+
+#[test]
+fn datagrams_by_name() {
+    let Some(component) = compiled("netdemo") else { return };
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 100];
+        while let Ok((length, peer)) = socket.recv_from(&mut buffer) {
+            socket.send_to(buffer.get(..length).unwrap(), peer).unwrap();
+        }
+    });
+    let mut guest = Setup::new(&[format!("+sockets=echo.test:{port}/udp")]).start(component);
+    guest.names.insert("echo.test".into(), vec!["127.0.0.1".parse().unwrap()]);
+    guest.go();
+    let arguments = |host: &str, port: u16| [("host", host.into()), ("port", i64::from(port).into())];
+    assert!(guest.call("udp", &arguments("127.0.0.1", port)).is_err());
+    assert_eq!(guest.call("udp", &arguments("echo.test", port)).unwrap(), "ping");
+    assert!(guest.call("udp", &arguments("echo.test", port ^ 1)).is_err());
+    assert!(guest.call("tcp", &arguments("echo.test", port)).is_err());
+}
+
+/// Not a check but figures: `cargo test --release -p act-guest -- --ignored --nocapture figures`.
+#[test]
+#[ignore = "prints figures"]
+fn figures() {
+    for name in ["rsdemo", "fsdemo"] {
+        let Some(component) = compiled(name) else { return };
+        let tree = Tree::new();
+        let (mut ready, mut first, mut call) = (Vec::new(), Vec::new(), Vec::new());
+        let mut memory = String::new();
+        for _ in 0..100 {
+            let begun = std::time::Instant::now();
+            let mut guest = tree.setup().start(component);
+            ready.push(guest.ready);
+            guest.go();
+            let path = tree.at("data/a.txt");
+            guest.text("read_file", &[("path", &path)]).unwrap();
+            first.push(begun.elapsed());
+            for _ in 0..20 {
+                let begun = std::time::Instant::now();
+                guest.text("read_file", &[("path", &path)]).unwrap();
+                call.push(begun.elapsed());
+            }
+            memory = format!("{} (anonymous {})", guest.status("VmRSS"), guest.status("RssAnon"));
+        }
+        for (what, mut times) in [("ready", ready), ("first reply", first), ("call", call)] {
+            times.sort_unstable();
+            println!("{name} {what}: median {:?}, least {:?}", times[times.len() / 2], times[0]);
+        }
+        println!("{name} memory: {memory}");
+    }
 }

@@ -10,7 +10,9 @@ impl types::Host for Imports<'_> {}
 
 impl Host for Imports<'_> {}
 
-impl<T: Send> crate::bindings::component::act::consent::consent_authority::HostWithStore<T> for crate::state::ActImports {
+impl<T: Send> crate::bindings::component::act::consent::consent_authority::HostWithStore<T>
+    for crate::state::ActImports
+{
     async fn request(
         _: &wasmtime::component::Accessor<T, Self>,
         _: ConsentRequest,

@@ -1,6 +1,7 @@
 //! Everything that a component may import.
 
 use crate::bindings;
+use crate::bindings::component::act::{consent, credentials};
 use crate::fs::HostFs;
 use crate::sockets::HostNames;
 use crate::state::{ActImports, State};
@@ -29,13 +30,9 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         preopens::add_to_linker::<State, HostFs>(&mut linker, State::fs)?;
     }
     bindings::names::wasi::sockets::ip_name_lookup::add_to_linker::<State, HostNames>(&mut linker, State::names)?;
-    wasmtime_wasi::p3::bindings::sockets::ip_name_lookup::add_to_linker::<State, HostNames>(
-        &mut linker,
-        State::names,
-    )?;
+    wasmtime_wasi::p3::bindings::sockets::ip_name_lookup::add_to_linker::<State, HostNames>(&mut linker, State::names)?;
     linker.allow_shadowing(false);
 
-    use bindings::component::act::{consent, credentials};
     consent::consent_authority::add_to_linker::<State, ActImports>(&mut linker, State::imports)?;
     credentials::store::add_to_linker::<State, ActImports>(&mut linker, State::imports)?;
     Ok(linker)

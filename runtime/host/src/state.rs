@@ -91,7 +91,7 @@ impl State {
         NamesView { table: &mut self.table, names: &self.names }
     }
 
-    pub(crate) fn imports(&mut self) -> Imports<'_> {
+    pub(crate) fn imports(_: &mut Self) -> Imports<'_> {
         Imports { _state: std::marker::PhantomData }
     }
 }

@@ -57,9 +57,9 @@ pub(crate) fn rule(grant: &FileGrant, abi: ABI) -> Result<Option<Rule>, Lockdown
             }
             .map(|access| Rule { place, access }))
         }
-        Err(Errno::NOENT | Errno::NOTDIR) if grant.write => Ok(ancestor(&grant.path)
-            .map_err(failed)?
-            .map(|place| Rule { place, access: create(abi) })),
+        Err(Errno::NOENT | Errno::NOTDIR) if grant.write => {
+            Ok(ancestor(&grant.path).map_err(failed)?.map(|place| Rule { place, access: create(abi) }))
+        }
         // Links were resolved by the supervisor: a link that is there now was put there since.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(None),
         Err(source) => Err(failed(source)),

@@ -11,9 +11,8 @@ pub(crate) fn landlock_version() -> u32 {
     const VERSION: libc::c_uint = 1;
     // SAFETY: with the version flag the kernel demands a null pointer and a size of 0, reads no memory and makes no
     // descriptor.
-    let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION)
-    };
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, VERSION) };
     u32::try_from(version).unwrap_or(0)
 }
 
@@ -56,7 +55,12 @@ pub(crate) fn pack(code: u16, jt: u8, jf: u8, k: u32) -> u64 {
 }
 
 fn unpack(number: u64) -> libc::sock_filter {
-    libc::sock_filter { code: number as u16, jt: (number >> 16) as u8, jf: (number >> 24) as u8, k: (number >> 32) as u32 }
+    libc::sock_filter {
+        code: number as u16,
+        jt: (number >> 16) as u8,
+        jf: (number >> 24) as u8,
+        k: (number >> 32) as u32,
+    }
 }
 
 #[cfg(test)]

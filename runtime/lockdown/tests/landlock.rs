@@ -1,6 +1,12 @@
 //! Landlock in forked children, each attempt with and without it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -9,6 +15,7 @@ use act_wire::{FileGrant, Lockdown};
 use common::child;
 use std::ffi::CString;
 use std::fs;
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -194,7 +201,6 @@ fn signals_and_abstract_sockets_stay_inside() {
     if skip(6) {
         return;
     }
-    use std::os::linux::net::SocketAddrExt as _;
     let name = format!("act-lockdown-{}", std::process::id());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();

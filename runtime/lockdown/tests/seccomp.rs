@@ -1,6 +1,12 @@
 //! Every forbidden call, tried in a forked child under the program and, to prove that the attempt works, without it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -129,7 +135,7 @@ const ALWAYS: &[Attempt] = &[
 /// Refused even where sockets and files are granted.
 const WITH_SOCKETS: &[Attempt] = &[
     ("multipath tcp", || reached(socket(libc::AF_INET, libc::SOCK_STREAM, 262))),
-    ("ping socket", || reached(socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP) | 0)),
+    ("ping socket", || reached(socket(libc::AF_INET, libc::SOCK_DGRAM, libc::IPPROTO_ICMP))),
     ("udp-lite", || reached(socket(libc::AF_INET, libc::SOCK_DGRAM, 136))),
     ("sctp", || reached(socket(libc::AF_INET, libc::SOCK_STREAM, 132))),
     ("fast open option", || set_option(libc::SOCK_STREAM, libc::IPPROTO_TCP, 30)),

@@ -88,7 +88,8 @@ mod tests {
         pending.prepend(b"x/", Origin::Link);
         assert_eq!(pending.reach(b"/", b"n"), b"/n/x/a/b");
         let names: Vec<_> = std::iter::from_fn(|| pending.next()).map(|c| (c.name, c.origin)).collect();
-        let expected = [(&b"x"[..], Origin::Link), (b"a", Origin::Guest), (b"b", Origin::Guest), (b"..", Origin::Guest)];
+        let expected =
+            [(&b"x"[..], Origin::Link), (b"a", Origin::Guest), (b"b", Origin::Guest), (b"..", Origin::Guest)];
         assert_eq!(names, expected.map(|(n, o)| (n.to_vec(), o)));
     }
 

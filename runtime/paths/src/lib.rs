@@ -26,7 +26,7 @@ mod resolver;
 mod sys;
 mod walk;
 
-pub use resolve::{Follow, Resolved, ResolveError};
+pub use resolve::{Follow, ResolveError, Resolved};
 pub use resolver::{PathsError, Resolver};
 
 /// Most bytes of a path, as Linux' `PATH_MAX`.

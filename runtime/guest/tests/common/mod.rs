@@ -2,8 +2,10 @@
 //!
 //! Components come from the folder `ACT_TEST_GUESTS` (`/tmp/w/guests` by default); without them a test prints a skip.
 
+#![allow(dead_code, reason = "each test program uses a part")]
+
 use act_lockdown::profile::Profile;
-use act_policy::{Anchors, Capability, Engine, Flag, KernelPlan, Layers, Manifest, Policy, Shorthand};
+use act_policy::{Anchors, Capability, Engine, Flag, KernelPlan, Layers, Manifest, Mounts, Policy, Shorthand};
 use act_wire::{
     Channel, FileGrant, GuestError, GuestLimits, Lockdown, Observed, Preopen, Record, Report, Start, ToGuest,
     ToSupervisor, Tool, ToolEvent,
@@ -19,7 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_act-guest")).with_file_name(name)
@@ -53,7 +55,9 @@ pub(crate) fn policy(flags: &[String]) -> Policy {
     let parse = |flag, token: &str| Shorthand::parse(flag, token, &anchors).unwrap();
     let ceiling = ["fs=/**", "sockets=127.0.0.0/8", "sockets=*.test"];
     let mut capabilities: Vec<Capability> = Vec::new();
-    for rule in ceiling.iter().map(|t| parse(if t.contains('/') && t.starts_with('s') { Flag::Deny } else { Flag::Allow }, t)) {
+    for rule in
+        ceiling.iter().map(|t| parse(if t.contains('/') && t.starts_with('s') { Flag::Deny } else { Flag::Allow }, t))
+    {
         let constraint = rule.rule.unwrap();
         match capabilities.iter_mut().find(|c| c.class == rule.class) {
             Some(capability) => capability.constraints.as_mut().unwrap().push(constraint),
@@ -61,7 +65,7 @@ pub(crate) fn policy(flags: &[String]) -> Policy {
                 class: rule.class,
                 description: None,
                 constraints: Some(vec![constraint]),
-                mounts: Default::default(),
+                mounts: Mounts::default(),
                 json: "{}".into(),
             }),
         }
@@ -82,13 +86,23 @@ pub(crate) struct Setup {
     pub(crate) memory: u64,
     pub(crate) profile: Profile,
     pub(crate) landlock: bool,
+    /// The mode of every class becomes `ask`.
+    pub(crate) ask: bool,
 }
 
 impl Setup {
     pub(crate) fn new(flags: &[String]) -> Self {
         let profile = Profile { files: true, files_write: true, tcp: true, udp: true, listen: true };
         let shown = ("/".into(), "/".into());
-        Self { program: "act-guest", flags: flags.to_vec(), shown, memory: 1 << 30, profile, landlock: true }
+        Self {
+            program: "act-guest",
+            flags: flags.to_vec(),
+            shown,
+            memory: 1 << 30,
+            profile,
+            landlock: true,
+            ask: false,
+        }
     }
 
     pub(crate) fn start(self, component: &[u8]) -> Guest {
@@ -101,7 +115,10 @@ impl Setup {
             .env_clear()
             .spawn()
             .unwrap();
-        let policy = policy(&self.flags);
+        let mut policy = policy(&self.flags);
+        if self.ask {
+            policy.classes.iter_mut().for_each(|class| class.mode = act_policy::Mode::Ask);
+        }
         let plan = KernelPlan::new(&Engine::compile(policy.clone()).unwrap());
         let mut files: Vec<_> =
             plan.files.into_iter().map(|tree| FileGrant { path: root(tree.path), write: tree.write }).collect();
@@ -121,8 +138,17 @@ impl Setup {
         let channel = Channel::new(ours, 16 << 20);
         let file = sealed(component);
         channel.send_with(&ToGuest::Start(Box::new(start)), &[file.as_fd()]).unwrap();
-        let mut guest =
-            Guest { child, channel, next: 0, records: Vec::new(), names: HashMap::new(), report: None, ready: Duration::ZERO };
+        let mut guest = Guest {
+            child,
+            channel,
+            next: 0,
+            records: Vec::new(),
+            human: false,
+            asked: Vec::new(),
+            names: HashMap::new(),
+            report: None,
+            ready: Duration::ZERO,
+        };
         match guest.receive() {
             ToSupervisor::Ready(report) => guest.report = Some(report),
             other => panic!("{other:?}"),
@@ -152,6 +178,9 @@ pub(crate) struct Guest {
     next: u32,
     /// All records so far.
     pub(crate) records: Vec<Record>,
+    /// What the human answers, and was asked.
+    pub(crate) human: bool,
+    pub(crate) asked: Vec<act_policy::Request>,
     /// What names resolve to.
     pub(crate) names: HashMap<String, Vec<IpAddr>>,
     pub(crate) report: Option<Report>,
@@ -187,7 +216,10 @@ impl Guest {
                     let addresses = self.names.get(&host).cloned().unwrap_or_default();
                     self.send(&ToGuest::Resolved { ask, addresses });
                 }
-                ToSupervisor::Ask { ask, .. } => self.send(&ToGuest::Answer { ask, allow: false }),
+                ToSupervisor::Ask { ask, request } => {
+                    self.send(&ToGuest::Answer { ask, allow: self.human });
+                    self.asked.push(request);
+                }
                 other => return other,
             }
         }

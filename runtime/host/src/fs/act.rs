@@ -53,7 +53,13 @@ impl Files {
     }
 
     /// Resolve and judge.
-    pub(super) async fn place(&self, dir: &File, path: &str, follow: Follow, access: Access) -> Result<Resolved, Fault> {
+    pub(super) async fn place(
+        &self,
+        dir: &File,
+        path: &str,
+        follow: Follow,
+        access: Access,
+    ) -> Result<Resolved, Fault> {
         let place = self.find(dir, path, follow, access).await?;
         self.admit(&place, access).await?;
         Ok(place)
@@ -76,7 +82,7 @@ impl Files {
         Ok(self.resolver.path_of(dir.as_fd())?)
     }
 
-    pub(crate) fn stat(&self, fd: &File) -> Result<Stat, Fault> {
+    pub(crate) fn stat(fd: &File) -> Result<Stat, Fault> {
         Ok(fstat(fd)?)
     }
 
@@ -148,7 +154,7 @@ impl Files {
     }
 
     /// Times of a file that was opened for writing; others were never allowed to change it.
-    pub(crate) fn set_file_times(&self, fd: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Fault> {
+    pub(crate) fn set_file_times(fd: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Fault> {
         Ok(rustix::fs::futimens(fd, times)?)
     }
 }
@@ -159,4 +165,3 @@ pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
     let hash = |salt: u8| BuildHasherDefault::<DefaultHasher>::default().hash_one((salt, stat.st_dev, stat.st_ino));
     (hash(0), hash(1))
 }
-

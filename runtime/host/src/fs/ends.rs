@@ -14,11 +14,8 @@ impl Files {
     pub(crate) async fn rename(&self, from: (&File, &str), to: (&File, &str)) -> Result<(), Fault> {
         let old = self.place(from.0, from.1, Follow::No, Access::Write).await?;
         let new = self.place(to.0, to.1, Follow::No, Access::Write).await?;
-        let stat = self.kernel(
-            Access::Write,
-            old.path(),
-            statat(old.parent(), old.name(), AtFlags::SYMLINK_NOFOLLOW),
-        )?;
+        let stat =
+            self.kernel(Access::Write, old.path(), statat(old.parent(), old.name(), AtFlags::SYMLINK_NOFOLLOW))?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             for path in [old.path(), new.path()] {
                 if !self.gate.whole_subtree_writable(path) {
@@ -37,11 +34,8 @@ impl Files {
     pub(crate) async fn link(&self, from: (&File, &str), follow: Follow, to: (&File, &str)) -> Result<(), Fault> {
         let old = self.place(from.0, from.1, follow, Access::Write).await?;
         let new = self.place(to.0, to.1, Follow::No, Access::Write).await?;
-        let stat = self.kernel(
-            Access::Write,
-            old.path(),
-            statat(old.parent(), old.name(), AtFlags::SYMLINK_NOFOLLOW),
-        )?;
+        let stat =
+            self.kernel(Access::Write, old.path(), statat(old.parent(), old.name(), AtFlags::SYMLINK_NOFOLLOW))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile | FileType::Symlink => {}
             FileType::Directory => return Err(Errno::PERM.into()),

@@ -10,6 +10,7 @@ mod act;
 mod ends;
 mod fault;
 mod list;
+mod listing3;
 mod open;
 mod p2;
 mod p3;

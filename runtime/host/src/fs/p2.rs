@@ -83,10 +83,9 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, Fault> {
         NewTimestamp::NoChange => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         NewTimestamp::Now => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
         NewTimestamp::Timestamp(Datetime { nanoseconds: 1_000_000_000.., .. }) => return Err(Errno::INVAL.into()),
-        NewTimestamp::Timestamp(at) => Timespec {
-            tv_sec: at.seconds.try_into().map_err(|_| Errno::OVERFLOW)?,
-            tv_nsec: at.nanoseconds.into(),
-        },
+        NewTimestamp::Timestamp(at) => {
+            Timespec { tv_sec: at.seconds.try_into().map_err(|_| Errno::OVERFLOW)?, tv_nsec: at.nanoseconds.into() }
+        }
     })
 }
 
@@ -139,7 +138,7 @@ impl HostDescriptor for FsView<'_> {
 
     async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
         let file = self.any(&fd)?;
-        Ok(stat2(&self.files.stat(&file)?))
+        Ok(stat2(&Files::stat(&file)?))
     }
 
     async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
@@ -149,7 +148,7 @@ impl HostDescriptor for FsView<'_> {
 
     async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
         let file = self.any(&fd)?;
-        Ok(hash2(&self.files.stat(&file)?))
+        Ok(hash2(&Files::stat(&file)?))
     }
 
     async fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
@@ -163,7 +162,7 @@ impl HostDescriptor for FsView<'_> {
         match self.table.get(&fd)?.clone() {
             Descriptor::Dir(dir) => Ok(files.set_directory_times(&dir.dir, &times).await?),
             Descriptor::File(file) if file.perms.write_not_permitted() => Err(ErrorCode::NotPermitted.into()),
-            Descriptor::File(file) => Ok(files.set_file_times(file.file.as_fd(), &times)?),
+            Descriptor::File(file) => Ok(Files::set_file_times(file.file.as_fd(), &times)?),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::act::{Files, identity};
 use super::fault::{Fault, fault3};
-use super::list::Entry;
+use super::listing3::Listing;
 use super::open::Opening;
 use super::{FsView, HostFs};
 use crate::state::State;
@@ -11,21 +11,16 @@ use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsFd as _;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::vec;
 use tokio::sync::oneshot;
-use wasmtime::component::{
-    Access, Accessor, Destination, FutureReader, Resource, StreamProducer, StreamReader, StreamResult,
-};
-use wasmtime::{AsContextMut as _, StoreContextMut};
+use wasmtime::AsContextMut as _;
+use wasmtime::component::{Access, Accessor, FutureReader, Resource, StreamReader};
 use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystem as Plain, WasiFilesystemCtxView};
 use wasmtime_wasi::p3::bindings::clocks::system_clock::Instant;
 use wasmtime_wasi::p3::bindings::filesystem::preopens;
 use wasmtime_wasi::p3::bindings::filesystem::types::{
-    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, Filesize,
-    HostDescriptor, HostDescriptorWithStore, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, Filesize, HostDescriptor,
+    HostDescriptorWithStore, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p3::filesystem::{FilesystemError, FilesystemResult};
 
@@ -65,7 +60,7 @@ fn opening(open: OpenFlags, flags: DescriptorFlags) -> Opening {
     }
 }
 
-fn kind(kind: FileType) -> DescriptorType {
+pub(super) fn kind(kind: FileType) -> DescriptorType {
     match kind {
         FileType::RegularFile => DescriptorType::RegularFile,
         FileType::Directory => DescriptorType::Directory,
@@ -128,10 +123,10 @@ fn dir(store: &Store, fd: &Fd) -> FilesystemResult<(Arc<Files>, Arc<File>)> {
     }
 }
 
-fn any(store: &Store, fd: &Fd) -> FilesystemResult<(Arc<Files>, Arc<File>)> {
-    Ok(match get(store, fd)? {
-        (files, Descriptor::Dir(dir)) => (files, dir.dir),
-        (files, Descriptor::File(file)) => (files, file.file),
+fn any(store: &Store, fd: &Fd) -> FilesystemResult<Arc<File>> {
+    Ok(match get(store, fd)?.1 {
+        Descriptor::Dir(dir) => dir.dir,
+        Descriptor::File(file) => file.file,
     })
 }
 
@@ -160,8 +155,8 @@ impl HostDescriptorWithStore<State> for HostFs {
     }
 
     async fn stat(store: &Store, fd: Fd) -> FilesystemResult<DescriptorStat> {
-        let (files, file) = any(store, &fd)?;
-        files.stat(&file).map(|s| stat3(&s)).map_err(fault3)
+        let file = any(store, &fd)?;
+        Files::stat(&file).map(|s| stat3(&s)).map_err(fault3)
     }
 
     async fn stat_at(store: &Store, fd: Fd, flags: PathFlags, path: String) -> FilesystemResult<DescriptorStat> {
@@ -170,8 +165,8 @@ impl HostDescriptorWithStore<State> for HostFs {
     }
 
     async fn metadata_hash(store: &Store, fd: Fd) -> FilesystemResult<MetadataHashValue> {
-        let (files, file) = any(store, &fd)?;
-        files.stat(&file).map(|s| hash3(&s)).map_err(fault3)
+        let file = any(store, &fd)?;
+        Files::stat(&file).map(|s| hash3(&s)).map_err(fault3)
     }
 
     async fn metadata_hash_at(
@@ -194,7 +189,7 @@ impl HostDescriptorWithStore<State> for HostFs {
         match get(store, &fd)? {
             (files, Descriptor::Dir(dir)) => files.set_directory_times(&dir.dir, &times).await.map_err(fault3),
             (_, Descriptor::File(file)) if file.perms.write_not_permitted() => Err(ErrorCode::NotPermitted.into()),
-            (files, Descriptor::File(file)) => files.set_file_times(file.file.as_fd(), &times).map_err(fault3),
+            (_, Descriptor::File(file)) => Files::set_file_times(file.file.as_fd(), &times).map_err(fault3),
         }
     }
 
@@ -233,8 +228,7 @@ impl HostDescriptorWithStore<State> for HostFs {
         descriptor: DescriptorFlags,
     ) -> FilesystemResult<Fd> {
         let (files, dir) = dir(store, &fd)?;
-        let opened =
-            files.open(&dir, &path, follow(flags), opening(open, descriptor)).await.map_err(fault3)?;
+        let opened = files.open(&dir, &path, follow(flags), opening(open, descriptor)).await.map_err(fault3)?;
         store.with(|mut access| access.get().table.push(opened)).map_err(FilesystemError::trap)
     }
 
@@ -278,7 +272,7 @@ impl HostDescriptorWithStore<State> for HostFs {
                 Descriptor::File(_) => Err(ErrorCode::NotDirectory),
             }
         };
-        let listing = Listing { state: Stage::Waiting(Box::pin(entries)), result: Some(result) };
+        let listing = Listing::new(Box::pin(entries), result);
         let stream = StreamReader::new(&mut store, listing)?;
         Ok((stream, FutureReader::new(&mut store, end)?))
     }
@@ -336,68 +330,5 @@ impl HostDescriptorWithStore<State> for HostFs {
 
     async fn is_same_object(store: &Store, a: Fd, b: Fd) -> wasmtime::Result<bool> {
         Plain::is_same_object(&plain(store), a, b).await
-    }
-}
-
-type Listed = Pin<Box<dyn Future<Output = Result<Vec<Entry>, ErrorCode>> + Send>>;
-
-enum Stage {
-    Waiting(Listed),
-    Entries(vec::IntoIter<Entry>),
-}
-
-/// A listing that is judged and read when the guest first reads from the stream.
-struct Listing {
-    state: Stage,
-    result: Option<oneshot::Sender<Result<(), ErrorCode>>>,
-}
-
-impl Listing {
-    fn end(&mut self, result: Result<(), ErrorCode>) -> StreamResult {
-        if let Some(sender) = self.result.take() {
-            // The guest may have dropped its end; nobody waits then.
-            _ = sender.send(result);
-        }
-        StreamResult::Dropped
-    }
-}
-
-impl Drop for Listing {
-    fn drop(&mut self) {
-        self.end(Ok(()));
-    }
-}
-
-impl StreamProducer<State> for Listing {
-    type Item = DirectoryEntry;
-    type Buffer = wasmtime::component::VecBuffer<DirectoryEntry>;
-
-    fn poll_produce<'a>(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        mut store: StoreContextMut<'a, State>,
-        mut destination: Destination<'a, Self::Item, Self::Buffer>,
-        finish: bool,
-    ) -> Poll<wasmtime::Result<StreamResult>> {
-        let room = destination.remaining(&mut store).unwrap_or(64);
-        if room == 0 {
-            return Poll::Ready(Ok(StreamResult::Completed));
-        }
-        if let Stage::Waiting(listed) = &mut self.state {
-            match listed.as_mut().poll(context) {
-                Poll::Pending if finish => return Poll::Ready(Ok(StreamResult::Cancelled)),
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(entries)) => self.state = Stage::Entries(entries.into_iter()),
-                Poll::Ready(Err(code)) => return Poll::Ready(Ok(self.end(Err(code)))),
-            }
-        }
-        let Stage::Entries(entries) = &mut self.state else { return Poll::Pending };
-        let some: Vec<_> =
-            entries.by_ref().take(room).map(|e| DirectoryEntry { type_: kind(e.kind), name: e.name }).collect();
-        if some.is_empty() {
-            return Poll::Ready(Ok(self.end(Ok(()))));
-        }
-        destination.set_buffer(some.into());
-        Poll::Ready(Ok(StreamResult::Completed))
     }
 }

@@ -140,7 +140,13 @@ impl Engine {
         if addr.port() == 0 {
             return Verdict::deny(Reason::Malformed);
         }
-        self.peer(&single(addr.ip(), addr.port(), protocol, names))
+        // Rules hold canonical names; the caller may have kept the spelling of the guest.
+        let canonical = |name: &String| match Host::parse(name) {
+            Ok(Host::Name(name)) => Some(name),
+            Ok(Host::Address(_)) | Err(_) => None,
+        };
+        let names: Vec<String> = names.iter().filter_map(canonical).collect();
+        self.peer(&single(addr.ip(), addr.port(), protocol, &names))
     }
 
     /// The decision about a connection; also what the kernel tables are computed from.

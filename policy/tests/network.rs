@@ -74,6 +74,8 @@ fn names() {
     check(&engine, &[
         ("9.9.9.9:443", Tcp, &["api.example.com"], "allow"),
         ("9.9.9.9:443", Tcp, &["example.com"], "allow"),
+        ("9.9.9.9:443", Tcp, &["API.Example.com."], "allow"),
+        ("9.9.9.9:443", Tcp, &["ADMIN.example.com"], "rule"),
         ("9.9.9.9:443", Tcp, &["notexample.com"], "grant"),
         ("9.9.9.9:443", Tcp, &["example.com.evil.com"], "grant"),
         ("9.9.9.9:443", Tcp, &["admin.example.com"], "rule"),

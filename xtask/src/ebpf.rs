@@ -16,6 +16,8 @@ const LLVM: &str = "llvm-22";
 
 /// Symbols that stay in the object: programs, maps and the licence. All else is inlined or dropped.
 const SYMBOLS: &str = "connect4,connect6,sendmsg4,sendmsg6,bind4,bind6,sock_create,egress,\
+                       closed_connect4,closed_connect6,closed_sendmsg4,closed_sendmsg6,closed_bind4,closed_bind6,\
+                       closed_egress,\
                        POLICY,RULES4,RULES6,EVENTS,DROPPED,LICENSE";
 
 /// Rebuilds the object and writes it with its `TOOLCHAIN` record, or compares with the committed one when `check`.

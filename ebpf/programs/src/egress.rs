@@ -40,14 +40,23 @@ pub fn egress(context: SkBuffContext) -> i32 {
     let policy = policy::current();
     let packet = read(&context);
     let (finding, port) = judge(&context, &policy, &packet);
-    if finding.allows() {
-        return 1;
-    }
+    if finding.allows() { 1 } else { refuse(&context, &policy, packet, finding, port) }
+}
+
+/// Drops every packet.
+#[cgroup_skb(egress)]
+pub fn closed_egress(context: SkBuffContext) -> i32 {
+    let policy = policy::current();
+    refuse(&context, &policy, read(&context), policy::nothing(&policy), 0)
+}
+
+#[inline(always)]
+fn refuse(context: &SkBuffContext, policy: &Policy, packet: Packet, finding: Finding, port: u16) -> i32 {
     // SAFETY: the context is the packet's own, as the helper wants it; there is a socket, else no hook would run.
     let cgroup = unsafe { bpf_skb_cgroup_id(context.as_ptr().cast()) };
     let Packet { family, protocol, addr, .. } = packet;
     report(
-        &policy,
+        policy,
         &Denial { hook: Hook::Egress, family, socket_type: 0, protocol, addr, port, finding, cgroup, by_task: false },
     );
     0

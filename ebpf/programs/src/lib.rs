@@ -8,6 +8,8 @@
 //! | [`bind`] | `bind` | `EPERM` |
 //! | [`egress`] | packets whose headers say more than those hooks were shown, and SYN-ACKs | the packet is dropped |
 //!
+//! [`closed`] has the same hooks for sandboxes that may reach nothing.
+//!
 //! All of them fail closed: a record that is not configured, an address without a rule, a header that cannot be read
 //! is a denial. What they cannot see is held elsewhere: other socket families by seccomp, sockets made outside the
 //! cgroup by starting the child in it with no descriptor, packet sockets by the lack of `CAP_NET_RAW`.
@@ -17,6 +19,7 @@
 #![feature(asm_experimental_arch)]
 
 mod bind;
+mod closed;
 mod connect;
 mod egress;
 mod event;

@@ -1,6 +1,6 @@
 //! The policy record of the cgroup a program is attached to.
 
-use act_ebpf_common::{Policy, flags};
+use act_ebpf_common::{Finding, Policy, Reason, flags};
 use aya_ebpf::macros::map;
 #[expect(deprecated, reason = "its successor is keyed by the task's cgroup, which egress has none of")]
 use aya_ebpf::maps::CgroupStorage;
@@ -23,4 +23,10 @@ pub fn current() -> Policy {
 #[inline(always)]
 pub fn configured(policy: &Policy) -> bool {
     policy.flags & flags::CONFIGURED != 0
+}
+
+/// The finding where no address is reachable.
+#[inline(always)]
+pub fn nothing(policy: &Policy) -> Finding {
+    Finding::deny(if configured(policy) { Reason::NoRule } else { Reason::Unconfigured })
 }

@@ -4,7 +4,7 @@ use crate::event::{Denial, report};
 use crate::lookup::{Query, find4, find6};
 use crate::policy;
 use act_ebpf_common::address::Words;
-use act_ebpf_common::{Direction, Hook};
+use act_ebpf_common::{Direction, Finding, Hook, Policy};
 use aya_ebpf::helpers::generated::bpf_get_current_cgroup_id;
 use aya_ebpf::programs::SockAddrContext;
 
@@ -41,13 +41,37 @@ pub fn judge4(context: &SockAddrContext, direction: Direction, hook: Hook) -> i3
     if finding.allows() {
         return PASS;
     }
+    refuse(&policy, INET, [0, 0, MAPPED, addr], query, hook, finding)
+}
+
+/// Denies whatever IPv4 address is asked for.
+#[inline(always)]
+pub fn close4(context: &SockAddrContext, direction: Direction, hook: Hook) -> i32 {
+    let context = context.sock_addr;
+    let addr = [0, 0, MAPPED, field!(context, user_ip4)];
+    let policy = policy::current();
+    refuse(&policy, INET, addr, query(context, direction), hook, policy::nothing(&policy))
+}
+
+/// Denies whatever IPv6 address is asked for.
+#[inline(always)]
+pub fn close6(context: &SockAddrContext, direction: Direction, hook: Hook) -> i32 {
+    let context = context.sock_addr;
+    let addr = [
+        field!(context, user_ip6[0]),
+        field!(context, user_ip6[1]),
+        field!(context, user_ip6[2]),
+        field!(context, user_ip6[3]),
+    ];
+    let policy = policy::current();
+    refuse(&policy, INET6, addr, query(context, direction), hook, policy::nothing(&policy))
+}
+
+#[inline(always)]
+fn refuse(policy: &Policy, family: u16, addr: Words, query: Query, hook: Hook, finding: Finding) -> i32 {
     let cgroup = current_cgroup();
-    let addr = [0, 0, MAPPED, addr];
     let Query { port, protocol, .. } = query;
-    report(
-        &policy,
-        &Denial { hook, family: INET, socket_type: 0, protocol, addr, port, finding, cgroup, by_task: true },
-    );
+    report(policy, &Denial { hook, family, socket_type: 0, protocol, addr, port, finding, cgroup, by_task: true });
     REFUSE
 }
 
@@ -69,13 +93,7 @@ pub fn judge6(context: &SockAddrContext, direction: Direction, hook: Hook) -> i3
     if finding.allows() {
         return PASS;
     }
-    let (cgroup, addr) = (current_cgroup(), read());
-    let Query { port, protocol, .. } = query;
-    report(
-        &policy,
-        &Denial { hook, family: INET6, socket_type: 0, protocol, addr, port, finding, cgroup, by_task: true },
-    );
-    REFUSE
+    refuse(&policy, INET6, read(), query, hook, finding)
 }
 
 #[inline(always)]

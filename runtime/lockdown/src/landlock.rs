@@ -19,8 +19,8 @@ pub fn kernel_abi() -> u32 {
 const PORTS: u32 = 4;
 const SCOPES: u32 = 6;
 
-/// Enforce the grants of `lockdown` on this thread. Returns the ABI and whether all that was asked is enforced: an old
-/// kernel has no port rules (ABI 4) or no scopes (ABI 6).
+/// Enforce the grants of `lockdown` on this thread, as far as the kernel's ABI goes: ports from 4 on, scopes from 6 on.
+/// Returns the ABI and whether all that this ABI knows is enforced; what an old ABI lacks is the supervisor's to judge.
 ///
 /// Sets `no_new_privs`. Without Landlock the answer is `(0, false)`, or an error where it is required.
 pub fn landlock(lockdown: &Lockdown) -> Result<(u32, bool), LockdownError> {
@@ -55,8 +55,7 @@ pub fn landlock(lockdown: &Lockdown) -> Result<(u32, bool), LockdownError> {
         }
     }
     let status = created.restrict_self().map_err(failed("restrict"))?;
-    let ports_held = number >= PORTS || ports.iter().all(|(list, _)| list.is_none());
-    let full = status.ruleset == RulesetStatus::FullyEnforced && ports_held && number >= SCOPES;
+    let full = status.ruleset == RulesetStatus::FullyEnforced;
     if lockdown.required && status.ruleset == RulesetStatus::NotEnforced {
         return Err(LockdownError::NoLandlock);
     }

@@ -36,7 +36,7 @@ impl Attached {
     /// A later call replaces the table, entries of [`allow`](Self::allow) included; everything is denied meanwhile. A
     /// table that is not valid changes nothing; after another error everything is denied.
     pub fn configure(&mut self, table: &NetTable) -> Result<(), BpfError> {
-        if self.reach == Reach::Nothing {
+        if self.reach == Reach::Nothing && !table.entries.is_empty() {
             return Err(BpfError::NoRules);
         }
         // All of the table is checked before any of it is written.

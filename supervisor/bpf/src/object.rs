@@ -5,7 +5,6 @@ use crate::BpfError;
 use crate::maps::Maps;
 use crate::sys::{self, ProgramSpec};
 use aya_obj::Object;
-use aya_obj::generated::bpf_insn;
 use std::collections::HashSet;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +21,8 @@ const ATTEMPTS: u32 = 16;
 pub(crate) struct Hook {
     /// Symbol in the object.
     symbol: &'static str,
+    /// Symbol of the program that denies everything there.
+    closed: &'static str,
     /// Name for listings.
     pub(crate) name: &'static str,
     program_type: u32,
@@ -32,31 +33,35 @@ const CGROUP_SKB: u32 = 8;
 const CGROUP_SOCK: u32 = 9;
 const CGROUP_SOCK_ADDR: u32 = 18;
 
-/// `BPF_CGROUP_INET_SOCK_CREATE`
-const SOCK_CREATE: u32 = 2;
-
-const fn hook(symbol: &'static str, name: &'static str, program_type: u32, attach_type: u32) -> Hook {
-    Hook { symbol, name, program_type, attach_type }
+const fn hook(
+    symbol: &'static str,
+    closed: &'static str,
+    name: &'static str,
+    program_type: u32,
+    attach_type: u32,
+) -> Hook {
+    Hook { symbol, closed, name, program_type, attach_type }
 }
 
 /// All programs, the longest to verify first: two threads share them out in this order.
 ///
 /// The numbers are `enum bpf_prog_type` and `enum bpf_attach_type` of the kernel.
 pub(crate) static HOOKS: [Hook; 8] = [
-    hook("egress", "act_egress", CGROUP_SKB, 1),
-    hook("connect6", "act_connect6", CGROUP_SOCK_ADDR, 11),
-    hook("sendmsg6", "act_sendmsg6", CGROUP_SOCK_ADDR, 15),
-    hook("bind6", "act_bind6", CGROUP_SOCK_ADDR, 9),
-    hook("connect4", "act_connect4", CGROUP_SOCK_ADDR, 10),
-    hook("sendmsg4", "act_sendmsg4", CGROUP_SOCK_ADDR, 14),
-    hook("bind4", "act_bind4", CGROUP_SOCK_ADDR, 8),
-    hook("sock_create", "act_sock_create", CGROUP_SOCK, SOCK_CREATE),
+    hook("egress", "closed_egress", "act_egress", CGROUP_SKB, 1),
+    hook("connect6", "closed_connect6", "act_connect6", CGROUP_SOCK_ADDR, 11),
+    hook("sendmsg6", "closed_sendmsg6", "act_sendmsg6", CGROUP_SOCK_ADDR, 15),
+    hook("bind6", "closed_bind6", "act_bind6", CGROUP_SOCK_ADDR, 9),
+    hook("connect4", "closed_connect4", "act_connect4", CGROUP_SOCK_ADDR, 10),
+    hook("sendmsg4", "closed_sendmsg4", "act_sendmsg4", CGROUP_SOCK_ADDR, 14),
+    hook("bind4", "closed_bind4", "act_bind4", CGROUP_SOCK_ADDR, 8),
+    hook("sock_create", "sock_create", "act_sock_create", CGROUP_SOCK, 2),
 ];
 
 /// How far a sandbox may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Nowhere: it is given no socket. Quick to load, for there are no rules to verify code for.
+    /// Nowhere. Sockets may be made as the flags of the table say, and every use of an address is denied. Quick to load,
+    /// for there is no code to verify that matches rules.
     Nothing,
     /// Where a [`NetTable`](crate::NetTable) says.
     Rules,
@@ -67,19 +72,6 @@ pub enum Reach {
 pub(crate) struct Program {
     pub(crate) hook: Hook,
     pub(crate) fd: OwnedFd,
-}
-
-/// `r0 = 0; exit`: a program that denies whatever its hook judges. The verifier needs microseconds for it.
-///
-/// Codes of RFC 9669 §3: `MOV | K | ALU64` and `EXIT | JMP`; all operands are zero.
-fn deny_all() -> [bpf_insn; 2] {
-    [0xb7, 0x95].map(|code| bpf_insn {
-        code,
-        _bitfield_align_1: [],
-        _bitfield_1: bpf_insn::new_bitfield_1(0, 0),
-        off: 0,
-        imm: 0,
-    })
 }
 
 /// Makes the maps and loads all programs. Returns the ring buffer apart: its reader takes it.
@@ -130,19 +122,18 @@ fn load_programs(object: &Object, reach: Reach) -> Result<Vec<Program>, BpfError
 }
 
 fn load_program(object: &Object, hook: Hook, reach: Reach) -> Result<Program, BpfError> {
-    let missing = BpfError::Mismatch { name: hook.symbol, problem: "is missing" };
-    let Some(program) = object.programs.get(hook.symbol) else { return Err(missing) };
+    let symbol = match reach {
+        Reach::Nothing => hook.closed,
+        Reach::Rules => hook.symbol,
+    };
+    let missing = BpfError::Mismatch { name: symbol, problem: "is missing" };
+    let Some(program) = object.programs.get(symbol) else { return Err(missing) };
     let Some(function) = object.functions.get(&program.function_key()) else { return Err(missing) };
-    let deny_all = deny_all();
     let spec = ProgramSpec {
         name: hook.name,
         program_type: hook.program_type,
         attach_type: hook.attach_type,
-        // Who may have no socket is told so where it asks for one, with an event; the other hooks need no rules.
-        instructions: match reach {
-            Reach::Nothing if hook.attach_type != SOCK_CREATE => &deny_all,
-            Reach::Nothing | Reach::Rules => &function.instructions,
-        },
+        instructions: &function.instructions,
         license: &program.license,
     };
     let mut loaded = sys::program_load(&spec, &mut []);
@@ -155,7 +146,7 @@ fn load_program(object: &Object, hook: Hook, reach: Reach) -> Result<Program, Bp
     }
     match loaded {
         Ok(fd) => Ok(Program { hook, fd }),
-        Err(source) => Err(BpfError::LoadProgram { name: hook.symbol, source, log: verifier_log(&spec) }),
+        Err(source) => Err(BpfError::LoadProgram { name: symbol, source, log: verifier_log(&spec) }),
     }
 }
 

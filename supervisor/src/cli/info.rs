@@ -5,7 +5,7 @@ use super::run_args::RunArgs;
 use crate::component::Component;
 use crate::config::Effective;
 use crate::exit::{Exit, Failure};
-use crate::values;
+use crate::tools::hint;
 use act_policy::{Layer, Manifest, escape};
 use act_wire::Tool;
 use clap::ValueEnum;
@@ -58,12 +58,6 @@ fn show(args: &Args, component: &Component, effective: &Effective, tools: Option
     };
     print(text.as_bytes())?;
     Ok(Exit::Ok)
-}
-
-/// A truth value of a tool's metadata, for example `std:read-only`.
-fn hint(tool: &Tool, key: &str) -> Option<bool> {
-    let (_, value) = tool.metadata.iter().find(|(k, _)| k == key)?;
-    values::from_cbor(value).ok()?.as_bool()
 }
 
 const HINTS: [(&str, &str, &str); 3] = [

@@ -4,6 +4,8 @@ mod call;
 mod doctor;
 mod duration;
 mod info;
+mod metadata;
+mod run;
 mod run_args;
 mod size;
 mod validate;
@@ -26,6 +28,8 @@ struct Cli {
 enum Command {
     /// Call a tool of a component and print its result
     Call(call::Args),
+    /// Serve a component's tools to an agent
+    Run(run::Args),
     /// Show a component: its manifest and, with `-t`, its tools
     Info(info::Args),
     /// Check a component's manifest without running it
@@ -36,7 +40,7 @@ enum Command {
 
 /// Parse, dispatch, and map the end to an exit code.
 pub fn main() -> ExitCode {
-    let command = Cli::command().mut_subcommand("call", with_classes).mut_subcommand("info", with_classes);
+    let command = ["call", "run", "info"].into_iter().fold(Cli::command(), |c, name| c.mut_subcommand(name, with_classes));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(error) => {
@@ -47,6 +51,7 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Call(args) => call::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Doctor(args) => doctor::run(&args),

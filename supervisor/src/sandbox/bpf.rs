@@ -7,11 +7,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Rule number of an answer that no rule gave.
 const NO_RULE: u32 = u32::MAX;
 
-/// The table of a plan.
+/// The table of a plan; without entries where no address can be reached.
 ///
-/// Besides the plan's own entries it holds the one local address that a connecting socket is bound to implicitly: the
-/// wildcard with port 0. Every other bind is denied.
+/// TCP and UDP sockets may always be made, for the host check to see the address that is asked for. Besides the plan's own
+/// entries the table holds the one local address that a connecting socket is bound to implicitly: the wildcard with port
+/// 0. Every other bind is denied.
 pub fn table(plan: &NetPlan) -> NetTable {
+    let flags = Flags { tcp: true, udp: true, ..Flags::default() };
+    if !plan.tcp && !plan.udp {
+        return NetTable { flags, entries: Vec::new() };
+    }
     let mut entries: Vec<NetEntry> = plan.entries.iter().map(entry).collect();
     for addr in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
         let any = PortRange { lo: 0, hi: 0, protocol: 0, verdict: Verdict::Allow, rule: NO_RULE };
@@ -24,7 +29,6 @@ pub fn table(plan: &NetPlan) -> NetTable {
             default_rule: NO_RULE,
         });
     }
-    let flags = Flags { tcp: plan.tcp, udp: plan.udp, ..Flags::default() };
     NetTable { flags, entries }
 }
 

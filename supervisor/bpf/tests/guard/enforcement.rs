@@ -330,9 +330,24 @@ fn reach_nothing() {
         assert_eq!(puppet.step(step), libc::EPERM, "step {step}");
     }
     let seen: Vec<_> = events(&guard).iter().map(|e| (e.hook, e.reason)).collect();
-    assert_eq!(seen, [(Hook::SockCreate, Reason::Unconfigured); 2]);
+    let hooks = [Hook::Connect4, Hook::Sendmsg4, Hook::Egress, Hook::SockCreate, Hook::SockCreate];
+    assert_eq!(seen, hooks.map(|hook| (hook, Reason::Unconfigured)));
     assert!(matches!(attached.configure(&table()), Err(BpfError::NoRules)));
-    assert_eq!(puppet.step(1), libc::EPERM);
+    // Sockets may be made where the flags say so, and still reach nothing.
+    let flags = Flags { tcp: true, ..Flags::default() };
+    attached.configure(&NetTable { flags, entries: Vec::new() }).unwrap();
+    assert_eq!(puppet.step(4), 0);
+    for step in [1, 2, 3, 5] {
+        assert_eq!(puppet.step(step), libc::EPERM, "step {step}");
+    }
+    let seen: Vec<_> = events(&guard).iter().map(|e| (e.hook, e.reason, e.port)).collect();
+    let expected = [
+        (Hook::Connect4, Reason::NoRule, PORT),
+        (Hook::Sendmsg4, Reason::NoRule, PORT),
+        (Hook::Egress, Reason::NoRule, 0),
+        (Hook::SockCreate, Reason::SocketKind, 0),
+    ];
+    assert_eq!(seen, expected);
 }
 
 /// Attached and not configured: nothing goes, not even with a socket that was made before, inside.

@@ -1,0 +1,111 @@
+//! The protocol's side, on a thread of its own: requests become commands, answers become messages.
+
+use super::queue::{Command, Sender};
+use super::result;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::{RequestContext, ServerInitializeError};
+use rmcp::transport::io::stdio_pipes;
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+/// What the server calls itself: the component's manifest says it.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// Description.
+    pub description: Option<String>,
+}
+
+/// Answers the client's requests.
+struct Endpoint {
+    identity: Identity,
+    commands: Sender,
+}
+
+/// Serve standard input until it is closed or `stop` is told; the error is one line.
+pub(super) fn serve(identity: Identity, commands: Sender, stop: oneshot::Receiver<()>) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|e| format!("the MCP server: {e}"))?;
+    let result = runtime.block_on(connection(Endpoint { identity, commands }, stop));
+    // A read of standard input that blocks must not hold up the end.
+    runtime.shutdown_background();
+    result
+}
+
+async fn connection(endpoint: Endpoint, stop: oneshot::Receiver<()>) -> Result<(), String> {
+    let service = match endpoint.serve(stdio_pipes()).await {
+        Ok(service) => service,
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
+            return Err("the MCP client did not begin with `initialize`".into());
+        }
+        Err(e) => return Err(format!("the MCP client: {}", act_policy::escape(&e.to_string()))),
+    };
+    let cancel = service.cancellation_token();
+    let mut end = std::pin::pin!(service.waiting());
+    let ended = tokio::select! {
+        ended = &mut end => ended,
+        _ = stop => {
+            cancel.cancel();
+            end.await
+        }
+    };
+    ended.map(|_| ()).map_err(|e| format!("the MCP server: {e}"))
+}
+
+impl Endpoint {
+    /// Hand a command over and wait for its answer; a client that cancels stops the wait.
+    async fn ask<T>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, ErrorData> {
+        let (reply, answer) = oneshot::channel();
+        if !self.commands.send(command(reply)) {
+            return Err(ErrorData::internal_error("too many requests are waiting", None));
+        }
+        tokio::select! {
+            answer = answer => answer.map_err(|_| ErrorData::internal_error("the server is ending", None)),
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+        }
+    }
+}
+
+impl ServerHandler for Endpoint {
+    fn get_info(&self) -> ServerConfig {
+        let mut server = Implementation::new(&self.identity.name, &self.identity.version);
+        server.description.clone_from(&self.identity.description);
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(server)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.ask(&context, |reply| Command::List { reply }).await?;
+        let tools = tools.map_err(|message| ErrorData::internal_error(message, None))?;
+        Ok(ListToolsResult::with_all_items(tools.iter().map(result::tool).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let tool = request.name.into_owned();
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let answer = self.ask(&context, |reply| Command::Call { tool, arguments, reply }).await?;
+        result::call(answer).map(CallToolResponse::from)
+    }
+}

@@ -1,0 +1,19 @@
+//! Serving the tools of one component over the Model Context Protocol, on standard input and output.
+//!
+//! Two threads share the work. The main thread has the guest: a child dies with the *thread* that spawned it
+//! (`PR_SET_PDEATHSIG`), so that thread must be the one that lives longest. A second thread has the protocol
+//! ([`endpoint`], through `rmcp`). Between them is a bounded [`queue`] that the main thread waits on together with
+//! signals.
+//!
+//! # Limits
+//!
+//! Calls are served one after another. A call that the client has cancelled is skipped while it waits; one that is
+//! under way runs to its end, or to its `--timeout`, also when the client has gone away.
+
+mod endpoint;
+mod queue;
+mod result;
+mod server;
+
+pub use endpoint::Identity;
+pub use server::{Server, Settings};

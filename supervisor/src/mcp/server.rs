@@ -1,0 +1,196 @@
+//! The guest's side, on the thread that starts guests: commands are served one after another.
+
+use super::endpoint::{self, Identity};
+use super::queue::{Answer, Command, Receiver, Wake, queue};
+use crate::exit::{Exit, Failure};
+use crate::session::{Output, Session, SessionError};
+use crate::tools::{Call, Completed};
+use act_policy::escape;
+use act_wire::GuestError;
+use rustix::fd::{AsFd as _, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How calls are made.
+#[derive(Debug)]
+pub struct Settings {
+    /// Metadata of every call: key and CBOR value.
+    pub metadata: Vec<(String, Vec<u8>)>,
+    /// How long a call may take.
+    pub timeout: Option<Duration>,
+    /// Whether the audit trail shows arguments in full.
+    pub arguments_in_full: bool,
+}
+
+/// A server; the guest comes and goes.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    commands: Receiver,
+    /// Can be read when a signal asks the program to end.
+    interrupt: OwnedFd,
+    /// The request that a guest is started for.
+    waiting: Option<Command>,
+    last_denied: bool,
+    /// Whether the last start of a guest failed.
+    failed_before: bool,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<Result<(), String>>>,
+}
+
+/// What became of a guest.
+enum Served {
+    Alive,
+    Gone,
+    Interrupted,
+}
+
+impl Server {
+    /// Begin to answer the client. `interrupt` is a descriptor that can be read when the program is asked to end.
+    pub fn start(identity: Identity, settings: Settings, interrupt: OwnedFd) -> Result<Self, Failure> {
+        let fail = |call: &str, e: std::io::Error| Failure::failed(format!("the MCP server: {call}: {e}"));
+        let (sender, commands) = queue().map_err(|e| fail("eventfd", e.into()))?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("mcp".into())
+            .spawn(move || endpoint::serve(identity, sender, stopped))
+            .map_err(|e| fail("thread", e))?;
+        Ok(Self {
+            settings,
+            commands,
+            interrupt,
+            waiting: None,
+            last_denied: false,
+            failed_before: false,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Serve requests with a guest. `None`: the guest is gone and the server goes on.
+    pub fn serve(&mut self, mut session: Session<'_>) -> Result<Option<Exit>, Failure> {
+        self.failed_before = false;
+        let end = loop {
+            match self.await_request() {
+                Ok(None) => {}
+                end => break end,
+            }
+            let Some(command) = self.waiting.take() else { continue };
+            match self.answer(&mut session, command) {
+                Served::Alive => {}
+                Served::Gone => break Ok(None),
+                Served::Interrupted => break Ok(Some(Exit::Interrupted)),
+            }
+        };
+        session.finish();
+        end
+    }
+
+    /// Wait until a request needs a guest, and keep it; the exit code when there will be none.
+    pub fn await_request(&mut self) -> Result<Option<Exit>, Failure> {
+        if self.waiting.is_some() {
+            return Ok(None);
+        }
+        match self.commands.wait(self.interrupt.as_fd()) {
+            Ok(Wake::Command(command)) => {
+                self.waiting = Some(command);
+                Ok(None)
+            }
+            Ok(Wake::Interrupted) => Ok(Some(Exit::Interrupted)),
+            Ok(Wake::Closed) => {
+                self.join()?;
+                Ok(Some(if self.last_denied { Exit::Denied } else { Exit::Ok }))
+            }
+            Err(e) => Err(Failure::failed(format!("the MCP server: poll: {e}"))),
+        }
+    }
+
+    /// No guest could be started: the request that waits for one is answered with an error. The failure comes back, to
+    /// end the program, when nobody waits, when it is the second in a row, and for an interruption.
+    pub fn start_failed(&mut self, failure: Failure) -> Result<(), Failure> {
+        let Some(command) = self.waiting.take().filter(|_| failure.exit != Exit::Interrupted) else {
+            return Err(failure);
+        };
+        let message = "the component could not be started".to_owned();
+        match command {
+            Command::List { reply } => drop(reply.send(Err(message))),
+            Command::Call { reply, .. } => {
+                self.last_denied = false;
+                let error = Some(GuestError { kind: "std:internal".into(), message });
+                let output = Output { parts: Vec::new(), error };
+                drop(reply.send(Answer::Output { output, denied: false }));
+            }
+        }
+        if std::mem::replace(&mut self.failed_before, true) {
+            self.join()?;
+            return Err(failure);
+        }
+        Ok(())
+    }
+
+    /// Let the protocol thread send what is left (it has a time limit of its own) and end.
+    fn join(&mut self) -> Result<(), Failure> {
+        drop(self.stop.take());
+        let ended = self.thread.take().map(JoinHandle::join);
+        match ended {
+            Some(Ok(Err(message))) => Err(Failure::failed(message)),
+            Some(Err(_)) => Err(Failure::failed("the MCP server crashed")),
+            Some(Ok(Ok(()))) | None => Ok(()),
+        }
+    }
+
+    fn answer(&mut self, session: &mut Session<'_>, command: Command) -> Served {
+        match command {
+            // The client has cancelled it.
+            Command::List { reply } if reply.is_closed() => Served::Alive,
+            Command::Call { reply, .. } if reply.is_closed() => Served::Alive,
+            Command::List { reply } => {
+                let (served, tools) = match session.list_tools(self.settings.timeout) {
+                    Ok(Ok(tools)) => (Served::Alive, Ok(tools)),
+                    Ok(Err(error)) => (Served::Alive, Err(error.message)),
+                    Err(error) => (after(&error), Err(error.to_string())),
+                };
+                drop(reply.send(tools));
+                served
+            }
+            Command::Call { tool, arguments, reply } => {
+                let (served, answer) = self.call(session, tool, arguments);
+                drop(reply.send(answer));
+                served
+            }
+        }
+    }
+
+    fn call(&mut self, session: &mut Session<'_>, tool: String, arguments: serde_json::Value) -> (Served, Answer) {
+        let failed = |kind: &str, message: String| Output {
+            parts: Vec::new(),
+            error: Some(GuestError { kind: kind.into(), message }),
+        };
+        let shown = escape(&tool);
+        let call = match Call::new(tool, arguments, self.settings.arguments_in_full) {
+            Ok(call) => call,
+            Err(e) => {
+                self.last_denied = false;
+                let output = failed("std:invalid-args", e.to_string());
+                return (Served::Alive, Answer::Output { output, denied: false });
+            }
+        };
+        let Completed { denied, unknown, result } =
+            call.perform(session, self.settings.metadata.clone(), self.settings.timeout);
+        self.last_denied = denied;
+        match result {
+            Ok(_) if unknown => (Served::Alive, Answer::Unknown(format!("unknown tool: {shown}"))),
+            Ok(output) => (Served::Alive, Answer::Output { output, denied }),
+            Err(error) => {
+                let kind = if matches!(error, SessionError::TimedOut(_)) { "std:timeout" } else { "std:internal" };
+                (after(&error), Answer::Output { output: failed(kind, error.to_string()), denied })
+            }
+        }
+    }
+}
+
+/// Every failure of a session is the end of its guest.
+fn after(error: &SessionError) -> Served {
+    if matches!(error, SessionError::Interrupted) { Served::Interrupted } else { Served::Gone }
+}

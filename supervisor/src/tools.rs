@@ -1,0 +1,112 @@
+//! Tools of a component and calls to them: what the command line and the MCP server share.
+
+use crate::audit::CallEnd;
+use crate::component::hex;
+use crate::schema;
+use crate::session::{Output, Session, SessionError};
+use crate::values::{self, ValueError};
+use act_policy::escape;
+use act_wire::{GuestError, Tool};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use std::time::{Duration, Instant};
+
+/// Longest text of arguments that `--audit-args` prints, in characters.
+const LONGEST_ARGUMENTS: usize = 8192;
+/// Most tools that are named when one is not found.
+const MAX_NAMED: usize = 20;
+
+/// A truth value of a tool's metadata, for example `std:read-only`.
+pub fn hint(tool: &Tool, key: &str) -> Option<bool> {
+    let (_, value) = tool.metadata.iter().find(|(k, _)| k == key)?;
+    values::from_cbor(value).ok()?.as_bool()
+}
+
+/// A call that is ready to be made.
+#[derive(Debug)]
+pub struct Call {
+    /// The tool's name, as it was asked for.
+    pub tool: String,
+    arguments: Value,
+    encoded: Vec<u8>,
+    shown: String,
+}
+
+impl Call {
+    /// Encode the arguments, a JSON object. The audit trail shows six digits of their SHA-256, or all of them `in_full`.
+    pub fn new(tool: String, arguments: Value, in_full: bool) -> Result<Self, ValueError> {
+        let encoded = values::to_cbor(&arguments)?;
+        let shown = if in_full {
+            escape(&arguments.to_string()).chars().take(LONGEST_ARGUMENTS).collect()
+        } else {
+            let digest = hex(&Sha256::digest(&encoded));
+            digest.get(..6).unwrap_or_default().to_owned()
+        };
+        Ok(Self { tool, arguments, encoded, shown })
+    }
+
+    /// Find the tool, check the arguments, make the call, and write its line of the trail.
+    pub fn perform(
+        self,
+        session: &mut Session<'_>,
+        metadata: Vec<(String, Vec<u8>)>,
+        timeout: Option<Duration>,
+    ) -> Completed {
+        let started = Instant::now();
+        let (unknown, result) = match check(session, &self.tool, &self.arguments, timeout) {
+            Ok(None) => (false, session.call_tool(&self.tool, self.encoded, metadata, timeout)),
+            Ok(Some(Refusal { unknown, error })) => (unknown, Ok(Output { parts: Vec::new(), error: Some(error) })),
+            Err(error) => (false, Err(error)),
+        };
+        let end = match &result {
+            Ok(Output { error: None, .. }) => CallEnd::Ok,
+            Ok(Output { error: Some(_), .. }) => CallEnd::ToolError,
+            Err(SessionError::Interrupted) => CallEnd::Interrupted,
+            Err(SessionError::TimedOut(_)) => CallEnd::TimedOut,
+            Err(_) => CallEnd::Killed,
+        };
+        let number = session.last_call();
+        let denials = session.trail.call(&self.tool, end, started.elapsed(), &self.shown, number);
+        // A tool that recovered from a denial was not denied.
+        Completed { denied: denials > 0 && end != CallEnd::Ok, unknown, result }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug)]
+pub struct Completed {
+    /// Whether it failed after the policy or a kernel layer had refused one of its operations.
+    pub denied: bool,
+    /// Whether there is no such tool; the result's error names those that there are.
+    pub unknown: bool,
+    /// What it brought, or why the guest gave no answer.
+    pub result: Result<Output, SessionError>,
+}
+
+/// Why a call ends before the guest is entered.
+struct Refusal {
+    unknown: bool,
+    error: GuestError,
+}
+
+/// Refuse an unknown tool, and arguments that miss the tool's schema.
+fn check(
+    session: &mut Session<'_>,
+    name: &str,
+    arguments: &Value,
+    timeout: Option<Duration>,
+) -> Result<Option<Refusal>, SessionError> {
+    let tools = match session.list_tools(timeout)? {
+        Ok(tools) => tools,
+        Err(error) => return Ok(Some(Refusal { unknown: false, error })),
+    };
+    let Some(tool) = tools.iter().find(|t| t.name == name) else {
+        let mut names: Vec<&str> = tools.iter().take(MAX_NAMED).map(|t| t.name.as_str()).collect();
+        names.sort_unstable();
+        let message = format!("no tool `{name}` (tools: {})", names.join(", "));
+        return Ok(Some(Refusal { unknown: true, error: GuestError { kind: "std:not-found".into(), message } }));
+    };
+    let checked = schema::validate(&tool.parameters_schema, arguments);
+    let error = checked.err().map(|message| GuestError { kind: "std:invalid-args".into(), message });
+    Ok(error.map(|error| Refusal { unknown: false, error }))
+}

@@ -31,8 +31,23 @@ const COMPILE_DEADLINE: Duration = Duration::from_secs(600);
 /// Silence before people are told that a compilation is under way.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// The compiled component, in a sealed memfd. Problems of the cache are warnings: then it is compiled anew.
-pub fn artifact(component: &Component, signals: &Signals, warn: &mut dyn FnMut(&str)) -> Result<OwnedFd, Failure> {
+/// A compiled component.
+#[derive(Debug)]
+pub struct Artifact {
+    /// The code, in a sealed memfd.
+    pub code: OwnedFd,
+    /// Whether it came from the cache.
+    pub cached: bool,
+}
+
+/// The compiled component; `fresh` leaves the cached one unread and replaces it. Problems of the cache are warnings: then
+/// it is compiled anew.
+pub fn artifact(
+    component: &Component,
+    fresh: bool,
+    signals: &Signals,
+    warn: &mut dyn FnMut(&str),
+) -> Result<Artifact, Failure> {
     let compiler = open_sibling("act-compile").map_err(Failure::failed)?;
     let cache = match Cache::open() {
         Ok(cache) => Some(cache),
@@ -42,9 +57,12 @@ pub fn artifact(component: &Component, signals: &Signals, warn: &mut dyn FnMut(&
         }
     };
     let name = entry_name(component, &compiler)?;
-    if let Some(cache) = &cache {
+    let artifact = |code: &[u8], cached| {
+        sealed(code).map(|code| Artifact { code, cached }).map_err(Failure::failed)
+    };
+    if let Some(cache) = cache.as_ref().filter(|_| !fresh) {
         match cache.load(&name) {
-            Ok(Some(code)) => return sealed(&code).map_err(Failure::failed),
+            Ok(Some(code)) => return artifact(&code, true),
             Ok(None) => {}
             Err(reason) => warn(&format!("cached code {name} is not used: {reason}")),
         }
@@ -55,7 +73,7 @@ pub fn artifact(component: &Component, signals: &Signals, warn: &mut dyn FnMut(&
     {
         warn(&format!("the compiled component could not be cached: {reason}"));
     }
-    sealed(&code).map_err(Failure::failed)
+    artifact(&code, false)
 }
 
 /// Digest of the component and identity of the compiler: another build of it never shares an entry.

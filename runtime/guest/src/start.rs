@@ -68,13 +68,16 @@ pub(crate) fn prepare(
         .map_err(GuestError::Runtime)?;
     phases.mark(2);
 
-    let (landlock_abi, landlock_full) = act_lockdown::landlock(&start.lockdown).map_err(GuestError::Landlock)?;
+    let (ToGuest::Lock(lockdown), _) = channel.receive::<ToGuest>(None)? else {
+        return Err(GuestError::Protocol("a lock-down expected"));
+    };
+    let (landlock_abi, landlock_full) = act_lockdown::landlock(&lockdown).map_err(GuestError::Landlock)?;
     let ticker = Ticker::start(engine.clone()).map_err(GuestError::Runtime)?;
     // wasmtime-wasi starts a blocking thread at the first file write; it must be there before threads are refused.
     runtime
         .block_on(async { tokio::task::spawn_blocking(|| ()).await })
         .map_err(|error| GuestError::Runtime(std::io::Error::other(error)))?;
-    act_lockdown::seccomp(&start.lockdown.seccomp).map_err(GuestError::Seccomp)?;
+    act_lockdown::seccomp(&lockdown.seccomp).map_err(GuestError::Seccomp)?;
     phases.mark(3);
 
     let confinement = Confinement { landlock_abi, landlock_full, seccomp: true };

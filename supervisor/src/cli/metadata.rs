@@ -48,8 +48,8 @@ impl MetadataArgs {
         }
         all.into_iter()
             .map(|(key, value)| {
-                let cbor = values::to_cbor(&value)
-                    .map_err(|e| Failure::usage(format!("metadata `{}`: {e}", escape(&key))))?;
+                let cbor =
+                    values::to_cbor(&value).map_err(|e| Failure::usage(format!("metadata `{}`: {e}", escape(&key))))?;
                 Ok((key, cbor))
             })
             .collect()

@@ -65,7 +65,9 @@ fn transport(args: &Args) -> Result<(), Failure> {
     let refuse = |message: String| Err(Failure::usage(message));
     match (&args.listen, args.http) {
         (Some(address), false) => refuse(format!("--listen {}: it needs --http", escape(address))),
-        (Some(address), true) => refuse(format!("--http --listen {}: --http is not supported by this version", escape(address))),
+        (Some(address), true) => {
+            refuse(format!("--http --listen {}: --http is not supported by this version", escape(address)))
+        }
         (None, true) => refuse("--http is not supported by this version (use --mcp alone)".into()),
         (None, false) if !args.mcp => refuse("run: no transport: add --mcp to serve the tools over MCP".into()),
         (None, false) => Ok(()),

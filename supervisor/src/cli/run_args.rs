@@ -5,7 +5,7 @@ use crate::audit::Trail;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs};
 use crate::exit::Failure;
-use crate::sandbox::{Launch, Limits, Sandbox, Setup};
+use crate::sandbox::{Launch, Limits, Sandbox, SandboxError, Setup};
 use crate::schema;
 use crate::session::{Session, detail};
 use crate::signals::Signals;
@@ -77,26 +77,76 @@ impl RunArgs {
 impl Prepared {
     /// Compile (or take from the cache), start and confine the guest.
     pub(super) fn start(&mut self, args: &RunArgs) -> Result<Session<'_>, Failure> {
-        let Effective { engine, plan, warnings } = &self.effective;
-        let launch = Launch::begin(plan, &args.limits())?;
-        // While the child starts there is time for what the first call needs.
-        std::thread::spawn(schema::warm_up);
-        let full = args.verbose || self.operator.audit_full;
-        let trail = Trail::new(detail(args.no_audit, full));
-        trail.header(&self.component, engine.policy(), warnings);
+        let trail = Trail::new(detail(args.no_audit, args.verbose || self.operator.audit_full));
+        trail.header(&self.component, self.effective.engine.policy(), &self.effective.warnings);
         if args.audit_args {
             trail.warn("--audit-args: arguments of calls are recorded in full, secrets among them too");
         }
-        let artifact = store::artifact(&self.component, &self.signals, &mut |text| trail.warn(text))?;
-        self.timing.phase("compiled component at hand");
-        let preopens = preopens(&self.component);
-        let required = args.hardened || args.isolation == "required";
-        let setup = Setup { engine, plan, artifact, preopens, limits: args.limits(), required };
-        let sandbox = Sandbox::start(setup, launch)?;
-        self.timing.phase("guest started and confined");
+        // While the child starts there is time for what the first call needs.
+        std::thread::spawn(schema::warm_up);
+        let sandbox = match self.confine(args, &trail, false) {
+            // Cached code that the guest refuses may have been compiled for another processor: compile it here.
+            Err(Refused::CachedCode(reason)) => {
+                trail.warn(&format!("cached code is not used: {reason}"));
+                self.confine(args, &trail, true)?
+            }
+            started => started?,
+        };
         self.timing.child(sandbox.phases);
         trail.isolation(&sandbox.isolation);
+        let Effective { engine, plan, .. } = &self.effective;
         Ok(Session::new(sandbox, engine, plan, trail, &self.signals)?)
+    }
+
+    fn confine(&mut self, args: &RunArgs, trail: &Trail, fresh: bool) -> Result<Sandbox, Refused> {
+        let Effective { engine, plan, .. } = &self.effective;
+        let launch = Launch::begin(plan, &args.limits())?;
+        let artifact = store::artifact(&self.component, fresh, &self.signals, &mut |text| trail.warn(text))?;
+        self.timing.phase("compiled component at hand");
+        let cached = artifact.cached;
+        let setup = Setup {
+            engine,
+            plan,
+            artifact: artifact.code,
+            preopens: preopens(&self.component),
+            limits: args.limits(),
+            required: args.hardened || args.isolation == "required",
+        };
+        let sandbox = Sandbox::start(setup, launch).map_err(|error| match error {
+            SandboxError::Guest { step, message } if cached && step == "component" => Refused::CachedCode(message),
+            other => other.into(),
+        })?;
+        self.timing.phase("guest started and confined");
+        Ok(sandbox)
+    }
+}
+
+/// Why no guest was started.
+enum Refused {
+    /// It could not use code that came from the cache.
+    CachedCode(String),
+    /// Anything else.
+    Failure(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<SandboxError> for Refused {
+    fn from(error: SandboxError) -> Self {
+        Self::Failure(error.into())
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::CachedCode(reason) => Self::failed(reason),
+            Refused::Failure(failure) => failure,
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use super::queue::{Command, Sender};
 use super::result;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::io::stdio_pipes;
@@ -75,6 +75,8 @@ impl Endpoint {
             return Err(ErrorData::internal_error("too many requests are waiting", None));
         }
         tokio::select! {
+            // An answer that has come counts, also when the server is being ended.
+            biased;
             answer = answer => answer.map_err(|_| ErrorData::internal_error("the server is ending", None)),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
         }
@@ -107,5 +109,19 @@ impl ServerHandler for Endpoint {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let answer = self.ask(&context, |reply| Command::Call { tool, arguments, reply }).await?;
         result::call(answer).map(CallToolResponse::from)
+    }
+
+    /// What `rmcp` knows no type for: another method, or one of ours with parameters that do not fit it.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            method @ ("tools/call" | "tools/list") => {
+                ErrorData::invalid_params(format!("malformed parameters of {method}"), None)
+            }
+            method => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None),
+        })
     }
 }

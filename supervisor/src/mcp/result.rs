@@ -171,8 +171,12 @@ mod tests {
     #[test]
     fn tools_carry_schema_and_hints() {
         let make = |schema: &str, metadata: Vec<(String, Vec<u8>)>| {
-            let tool =
-                act_wire::Tool { name: "t".into(), description: "d".into(), parameters_schema: schema.into(), metadata };
+            let tool = act_wire::Tool {
+                name: "t".into(),
+                description: "d".into(),
+                parameters_schema: schema.into(),
+                metadata,
+            };
             serde_json::to_value(super::tool(&tool)).unwrap()
         };
         let read_only = vec![("std:read-only".to_owned(), vec![0xf5]), ("std:destructive".to_owned(), vec![0x01])];

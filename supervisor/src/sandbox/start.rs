@@ -196,14 +196,16 @@ impl Sandbox {
             phases: [0; 4],
             reaped: false,
         };
+        let files_shown = !setup.preopens.is_empty();
         let start = ToGuest::Start(Box::new(Start {
             policy: setup.engine.policy().clone(),
-            lockdown: lockdown(setup.plan, !setup.preopens.is_empty(), setup.required)?,
             limits: setup.limits.guest(),
             preopens: setup.preopens,
         }));
         sandbox.channel.send_with(&start, &[setup.artifact.as_fd()])?;
         sandbox.await_guard(guarding)?;
+        let hooks = sandbox.attached.is_some();
+        sandbox.channel.send(&ToGuest::Lock(lockdown(setup.plan, files_shown, hooks, setup.required)?))?;
         let report = sandbox.await_report()?;
         sandbox.accept(&report, setup.required)?;
         sandbox.channel.send(&ToGuest::Go)?;
@@ -317,24 +319,20 @@ fn may_change_user() -> bool {
 }
 
 /// What the child enforces on itself.
-fn lockdown(plan: &KernelPlan, files_shown: bool, required: bool) -> Result<Lockdown, SandboxError> {
+fn lockdown(plan: &KernelPlan, files: bool, hooks: bool, required: bool) -> Result<Lockdown, SandboxError> {
     let root = |path: &[u8]| if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
-    let files = plan.files.iter().map(|s| FileGrant { path: root(&s.path), write: s.write }).collect();
-    let profile = Profile {
-        files: files_shown,
-        files_write: plan.files.iter().any(|s| s.write),
-        // Sockets can always be made, so that the host check sees and records which address was asked for. What they
-        // may reach is held by Landlock and the kernel hooks: nothing, where nothing is granted.
-        tcp: true,
-        udp: true,
-        listen: false,
-    };
+    // Sockets can always be made, so that the host check sees and records which address was asked for. What they may
+    // reach is held by the kernel hooks: nothing, where nothing is granted.
+    let profile =
+        Profile { files, files_write: plan.files.iter().any(|s| s.write), tcp: true, udp: true, listen: false };
     let seccomp =
         profile.program().map_err(|e| SandboxError::Guest { step: "seccomp".into(), message: with_sources(&e) })?;
+    // Where the hooks judge addresses they come first: their denials have a record, Landlock's of a port have none.
+    let ports = if plan.net.tcp { plan.net.tcp_ports.clone() } else { Some(Vec::new()) };
     Ok(Lockdown {
-        files,
-        connect_tcp: if plan.net.tcp { plan.net.tcp_ports.clone() } else { Some(Vec::new()) },
-        bind_tcp: Some(Vec::new()),
+        files: plan.files.iter().map(|s| FileGrant { path: root(&s.path), write: s.write }).collect(),
+        connect_tcp: if hooks { None } else { ports },
+        bind_tcp: if hooks { None } else { Some(Vec::new()) },
         seccomp,
         required,
     })

@@ -17,6 +17,8 @@ pub type AskId = u32;
 pub enum ToGuest {
     /// First message, sent with one descriptor: the sealed memfd that holds the compiled component.
     Start(Box<Start>),
+    /// What the child now gives up, for good. It comes when the supervisor knows which kernel layers there are.
+    Lock(Lockdown),
     /// The supervisor has checked the child's confinement; the component may run.
     Go,
     /// List the component's tools.
@@ -58,8 +60,6 @@ pub enum ToGuest {
 pub struct Start {
     /// The effective policy; the child compiles it and judges every operation by it.
     pub policy: Policy,
-    /// What the child gives up before the component runs.
-    pub lockdown: Lockdown,
     /// Bounds inside the child.
     pub limits: GuestLimits,
     /// Directories shown to the component.

@@ -1,6 +1,6 @@
 //! A stand-in for the supervisor: compiles with the built `act-compile`, runs the built `act-guest`, answers questions.
 //!
-//! Components come from the folder `ACT_TEST_GUESTS` (`/tmp/w/guests` by default); without them a test prints a skip.
+//! Components come from the folder `ACT_TEST_GUESTS`; without them a test prints a skip.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -30,7 +30,10 @@ fn program(name: &str) -> PathBuf {
 /// The compiled component, or `None` after printing why not.
 pub(crate) fn compiled(name: &str) -> Option<&'static [u8]> {
     static DONE: OnceLock<Mutex<HashMap<String, &'static [u8]>>> = OnceLock::new();
-    let folder = std::env::var_os("ACT_TEST_GUESTS").map_or_else(|| PathBuf::from("/tmp/w/guests"), PathBuf::from);
+    let Some(folder) = std::env::var_os("ACT_TEST_GUESTS").map(PathBuf::from) else {
+        println!("SKIP: ACT_TEST_GUESTS names no folder of components");
+        return None;
+    };
     let source = folder.join(format!("{name}.wasm"));
     let compiler = program("act-compile");
     if !source.exists() || !compiler.exists() {
@@ -134,7 +137,7 @@ impl Setup {
         };
         let limits = GuestLimits { memory: self.memory, output: 1 << 20, handles: 1000 };
         let preopens = vec![Preopen { guest: self.shown.0, host: self.shown.1.into_bytes() }];
-        let start = Start { policy, lockdown, limits, preopens };
+        let start = Start { policy, limits, preopens };
         let channel = Channel::new(ours, 16 << 20);
         let file = sealed(component);
         channel.send_with(&ToGuest::Start(Box::new(start)), &[file.as_fd()]).unwrap();
@@ -149,6 +152,7 @@ impl Setup {
             report: None,
             ready: Duration::ZERO,
         };
+        guest.channel.send(&ToGuest::Lock(lockdown)).unwrap();
         match guest.receive() {
             ToSupervisor::Ready(report) => guest.report = Some(report),
             other => panic!("{other:?}"),

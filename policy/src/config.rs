@@ -34,8 +34,7 @@ pub struct ConfigError {
 impl Config {
     /// Parse the text of a file that people know as `file`.
     pub fn parse(text: &str, file: &str, anchors: &Anchors<'_>) -> Result<Self, ConfigError> {
-        let located =
-            |e: NodeError| ConfigError { file: file.to_owned(), line: e.line.max(1), reason: e.message };
+        let located = |e: NodeError| ConfigError { file: file.to_owned(), line: e.line.max(1), reason: e.message };
         if text.len() > MAX_CONFIG {
             return Err(located(NodeError::new(1, format!("more than {MAX_CONFIG} bytes"))));
         }

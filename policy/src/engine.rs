@@ -152,7 +152,7 @@ impl Engine {
     /// The decision about a connection; also what the kernel tables are computed from.
     pub(crate) fn peer(&self, peer: &Peer<'_>) -> Verdict {
         let Some(class) = self.policy.class(&Class::sockets()) else { return Verdict::deny(Reason::OutsideCeiling) };
-        self.judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
+        judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
             Some(Matches::Socket { target, ports, protocols }) => {
                 ports.contains(peer.port)
                     && (protocols.is_empty() || protocols.contains(&peer.protocol))
@@ -165,7 +165,7 @@ impl Engine {
     fn lookup(&self, host: &str) -> Verdict {
         let Ok(Host::Name(name)) = Host::parse(host) else { return Verdict::deny(Reason::Malformed) };
         let Some(class) = self.policy.class(&Class::sockets()) else { return Verdict::deny(Reason::OutsideCeiling) };
-        self.judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
+        judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
             Some(Matches::Socket { target, ports, protocols }) => {
                 // A deny of some ports or one protocol leaves the name itself to be looked up.
                 let whole = ports.only.is_empty() && ports.except.is_empty() && protocols.is_empty();
@@ -178,7 +178,7 @@ impl Engine {
     fn http(&self, method: &str, scheme: &str, host: &str, port: u16) -> Verdict {
         let Ok(host) = Host::parse(host) else { return Verdict::deny(Reason::Malformed) };
         let Some(class) = self.policy.class(&Class::http()) else { return Verdict::deny(Reason::OutsideCeiling) };
-        self.judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
+        judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
             Some(Matches::Http { target, scheme: only, methods, ports }) => {
                 let there = match (target, &host) {
                     (None, _) => deny,
@@ -193,34 +193,34 @@ impl Engine {
             _ => false,
         })
     }
+}
 
-    /// The order that every class but files shares: ceiling, deny rules, mode. (Files have ancestors besides.)
-    fn judge(&self, class: &ClassPolicy, matches: impl Fn(RuleId, bool) -> bool) -> Verdict {
-        let find = |ids: &[RuleId], deny: bool| ids.iter().copied().find(|id| matches(*id, deny));
-        let Some(declared) = class.declared.as_deref() else { return Verdict::deny(Reason::OutsideCeiling) };
-        let whole = declared.is_empty() && matches!(class.class.kind(), Kind::Semantic | Kind::Credentials);
-        let ceiling = find(declared, false);
-        if ceiling.is_none() && !whole {
-            return Verdict::deny(Reason::OutsideCeiling);
-        }
-        if let Some(rule) = find(&class.deny, true) {
-            return denied_by(rule);
-        }
-        let rule = match class.mode {
-            Mode::Deny => return Verdict::deny(Reason::NotGranted),
-            Mode::Open => ceiling,
-            Mode::Ask if class.allow.is_empty() => ceiling,
-            Mode::Ask | Mode::Allowlist => match find(&class.allow, false) {
-                Some(rule) => Some(rule),
-                None => return Verdict::deny(Reason::NotGranted),
-            },
-        };
-        let (decision, reason) = match class.mode {
-            Mode::Ask => (Decision::Ask, Reason::AskMode),
-            _ => (Decision::Allow, Reason::Allowed),
-        };
-        Verdict { decision, reason, rule }
+/// The order that every class but files shares: ceiling, deny rules, mode. (Files have ancestors besides.)
+fn judge(class: &ClassPolicy, matches: impl Fn(RuleId, bool) -> bool) -> Verdict {
+    let find = |ids: &[RuleId], deny: bool| ids.iter().copied().find(|id| matches(*id, deny));
+    let Some(declared) = class.declared.as_deref() else { return Verdict::deny(Reason::OutsideCeiling) };
+    let whole = declared.is_empty() && matches!(class.class.kind(), Kind::Semantic | Kind::Credentials);
+    let ceiling = find(declared, false);
+    if ceiling.is_none() && !whole {
+        return Verdict::deny(Reason::OutsideCeiling);
     }
+    if let Some(rule) = find(&class.deny, true) {
+        return denied_by(rule);
+    }
+    let rule = match class.mode {
+        Mode::Deny => return Verdict::deny(Reason::NotGranted),
+        Mode::Open => ceiling,
+        Mode::Ask if class.allow.is_empty() => ceiling,
+        Mode::Ask | Mode::Allowlist => match find(&class.allow, false) {
+            Some(rule) => Some(rule),
+            None => return Verdict::deny(Reason::NotGranted),
+        },
+    };
+    let (decision, reason) = match class.mode {
+        Mode::Ask => (Decision::Ask, Reason::AskMode),
+        _ => (Decision::Allow, Reason::Allowed),
+    };
+    Verdict { decision, reason, rule }
 }
 
 const fn allowed(rule: RuleId) -> Verdict {

@@ -17,7 +17,9 @@ impl Policy {
     pub fn reason(&self, verdict: &Verdict) -> String {
         let rule = || verdict.rule.map_or_else(|| "a rule".to_owned(), |id| self.describe(id));
         match verdict.reason {
-            Reason::Allowed => format!("under {}", verdict.rule.and_then(|id| self.rule(id)).map_or("the whole class", |r| &r.text)),
+            Reason::Allowed => {
+                format!("under {}", verdict.rule.and_then(|id| self.rule(id)).map_or("the whole class", |r| &r.text))
+            }
             Reason::Ancestor => "on the way to an allowed path".into(),
             Reason::OutsideCeiling => "outside ceiling".into(),
             Reason::NotGranted => "not granted".into(),

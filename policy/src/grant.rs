@@ -128,7 +128,12 @@ fn entry(class: Option<&Class>, node: &Node, source: &Source, anchors: &Anchors<
     }
     let mode = match node.get("mode") {
         Some(node) => mode(node)?,
-        None => return Err(NodeError::new(node.line.max(source.line), "an entry without `mode` (ask, deny, allowlist or open)")),
+        None => {
+            return Err(NodeError::new(
+                node.line.max(source.line),
+                "an entry without `mode` (ask, deny, allowlist or open)",
+            ));
+        }
     };
     let list = |name: &str, side: Side| -> Result<Vec<Rule>, NodeError> {
         match (node.get(name), class) {

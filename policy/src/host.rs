@@ -156,10 +156,10 @@ pub fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match s {
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
-        [0, 0, 0, 0, 0, 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x64, 0xff9b, 1, _, _, _, high, low] => {
-            Some(v4(high, low))
-        }
-        [0x2002, high, low, ..] => Some(v4(high, low)),
+        [0, 0, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x64, 0xff9b, 1, _, _, _, high, low]
+        | [0x2002, high, low, ..] => Some(v4(high, low)),
         [0x2001, 0, _, _, _, _, high, low] => Some(v4(!high, !low)),
         _ => None,
     }
@@ -196,8 +196,28 @@ mod tests {
     #[test]
     fn texts_that_are_no_host() {
         for text in [
-            "", ".", "a..b", "a..", "a b", "a/b", "a#b", "a@b", "a%b", "a\0b", "a\nb", "[::1", "::1]", "[a]", "1.2.3.4.5", "256.1.1.1",
-            "127.0.0.0x1ff", "a:80", "*.a", "a.1", "4294967296", "xn--zzzzzz--",
+            "",
+            ".",
+            "a..b",
+            "a..",
+            "a b",
+            "a/b",
+            "a#b",
+            "a@b",
+            "a%b",
+            "a\0b",
+            "a\nb",
+            "[::1",
+            "::1]",
+            "[a]",
+            "1.2.3.4.5",
+            "256.1.1.1",
+            "127.0.0.0x1ff",
+            "a:80",
+            "*.a",
+            "a.1",
+            "4294967296",
+            "xn--zzzzzz--",
         ] {
             assert!(Host::parse(text).is_err(), "{text:?} gave {:?}", Host::parse(text));
         }

@@ -166,9 +166,8 @@ fn mounts(params: Option<&Node>) -> Result<Mounts, NodeError> {
     let Some(params) = params else { return Ok(Mounts::default()) };
     let guest_path = |node: &Node| -> Result<String, NodeError> {
         let text = node.text("a mount")?;
-        let plain = text.starts_with('/')
-            && !text.contains(char::is_control)
-            && text.split('/').all(|c| c != "." && c != "..");
+        let plain =
+            text.starts_with('/') && !text.contains(char::is_control) && text.split('/').all(|c| c != "." && c != "..");
         if !plain {
             let message = format!("`{}` is not an absolute path without `.` and `..`", text.escape_debug());
             return Err(NodeError::new(0, message));

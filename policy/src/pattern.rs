@@ -371,7 +371,18 @@ mod tests {
 
     #[test]
     fn texts_that_are_no_pattern() {
-        for text in ["", "a/b", "/a/*/../b", "/a/../b", "/a\nb", "/a/[", "/a/{b", "/a/b}", "/a/{a,{b}", &format!("/{}", "x".repeat(5000))] {
+        for text in [
+            "",
+            "a/b",
+            "/a/*/../b",
+            "/a/../b",
+            "/a\nb",
+            "/a/[",
+            "/a/{b",
+            "/a/b}",
+            "/a/{a,{b}",
+            &format!("/{}", "x".repeat(5000)),
+        ] {
             assert!(PathPattern::parse(text).is_err(), "{text:?}");
         }
         let many = "/{0,1}{0,1}{0,1}{0,1}{0,1}{0,1}{0,1}{0,1}{0,1}";

@@ -146,7 +146,8 @@ fn files(engine: &Engine) -> Vec<Subtree> {
 fn net(engine: &Engine) -> NetPlan {
     let policy = engine.policy();
     let Some(class) = policy.class(&Class::sockets()) else { return NetPlan::default() };
-    let all = || class.declared.iter().flatten().chain(&class.allow).chain(&class.deny).filter_map(|id| policy.rule(*id));
+    let all =
+        || class.declared.iter().flatten().chain(&class.allow).chain(&class.deny).filter_map(|id| policy.rule(*id));
     let mut prefixes = BTreeSet::from([
         IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
         IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
@@ -159,7 +160,9 @@ fn net(engine: &Engine) -> NetPlan {
     let cuts = Cuts::new(engine);
     let entries = prefixes
         .into_iter()
-        .map(|range| cuts.entry(range, |port, protocol| engine.peer(&Peer { range, embedded: None, port, protocol, names: &[] })))
+        .map(|range| {
+            cuts.entry(range, |port, protocol| engine.peer(&Peer { range, embedded: None, port, protocol, names: &[] }))
+        })
         .collect();
     let open = class.declared.is_some() && matches!(class.mode, Mode::Open | Mode::Allowlist);
     let speaks = |protocol: Protocol| {

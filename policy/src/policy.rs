@@ -63,7 +63,8 @@ impl Policy {
     pub fn resolve(manifest: &Manifest, layers: &Layers<'_>) -> Result<(Self, Vec<Warning>), FlagConflict> {
         check_flags(layers.flags)?;
         let mut warnings = Vec::new();
-        let mut classes: Vec<Class> = crate::class::CLASSES.iter().filter_map(|(_, id, _)| Class::parse(id).ok()).collect();
+        let mut classes: Vec<Class> =
+            crate::class::CLASSES.iter().filter_map(|(_, id, _)| Class::parse(id).ok()).collect();
         classes.extend(manifest.capabilities.iter().map(|c| c.class.clone()));
         classes.sort();
         classes.dedup();
@@ -92,7 +93,8 @@ impl Policy {
     /// Deny a folder of the host program itself, with all below it.
     pub fn deny_folder(&mut self, folder: Vec<u8>) {
         let path = PathPattern { head: folder, tail: String::new() };
-        let rule = Rule { text: path.display(), source: Source::built_in(), matches: Matches::File { path, write: true } };
+        let rule =
+            Rule { text: path.display(), source: Source::built_in(), matches: Matches::File { path, write: true } };
         let ids = self.add(vec![rule]);
         if let Some(class) = self.classes.iter_mut().find(|c| c.class == Class::filesystem()) {
             class.deny.extend(ids);
@@ -121,7 +123,10 @@ impl Policy {
         for class in &self.classes {
             for rule in class.allow.iter().filter_map(|id| self.rule(*id)) {
                 if matches!(rule.matches, Matches::Http { target: None, .. }) {
-                    warnings.push(Warning(format!("a wasi:http allow rule without a host grants nothing ({})", rule.source)));
+                    warnings.push(Warning(format!(
+                        "a wasi:http allow rule without a host grants nothing ({})",
+                        rule.source
+                    )));
                 }
             }
         }

@@ -202,20 +202,21 @@ fn constraint(
         Kind::Filesystem => &["path", "mode"],
         Kind::Http => &["host", "scheme", "methods", "ports", "cidr", "except-ports"],
         Kind::Sockets => &["host", "cidr", "ports", "except-ports", "protocols"],
-        Kind::Credentials => &[],
-        Kind::Semantic => &[],
+        Kind::Credentials | Kind::Semantic => &[],
     };
     if class.kind() != Kind::Semantic
         && let Some(unknown) = members.iter().find(|m| !known.contains(&m.key.as_str()))
     {
-        let list = if known.is_empty() { "it takes no rules".to_owned() } else { format!("known: {}", known.join(", ")) };
+        let list =
+            if known.is_empty() { "it takes no rules".to_owned() } else { format!("known: {}", known.join(", ")) };
         let message = format!("unknown member `{}` in a {class} rule ({list})", unknown.key.escape_debug());
         return Err(NodeError::new(unknown.line.max(item.line), message));
     }
     let matches = match class.kind() {
         Kind::Filesystem => file(side, item, anchors)?,
         Kind::Sockets => Matches::Socket {
-            target: target(item)?.ok_or_else(|| NodeError::new(item.line, "a wasi:sockets rule names a host or a cidr"))?,
+            target: target(item)?
+                .ok_or_else(|| NodeError::new(item.line, "a wasi:sockets rule names a host or a cidr"))?,
             ports: ports(item)?,
             protocols: protocols(item)?,
         },
@@ -276,7 +277,8 @@ fn http(side: Side, item: &Node) -> Result<Matches, NodeError> {
     if let Some(list) = item.get("methods") {
         for method in list.list("methods")? {
             let text = method.text("methods")?;
-            let token = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+            let token =
+                !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
             if !token {
                 return Err(NodeError::new(method.line, format!("`{}` is not a method", text.escape_debug())));
             }
@@ -288,9 +290,13 @@ fn http(side: Side, item: &Node) -> Result<Matches, NodeError> {
 
 fn target(item: &Node) -> Result<Option<Target>, NodeError> {
     match (item.get("host"), item.get("cidr")) {
-        (Some(_), Some(cidr)) => Err(NodeError::new(cidr.line.max(item.line), "both `host` and `cidr` in one rule: write two")),
+        (Some(_), Some(cidr)) => {
+            Err(NodeError::new(cidr.line.max(item.line), "both `host` and `cidr` in one rule: write two"))
+        }
         (Some(host), None) => Target::parse(host.text("host")?).map(Some).map_err(|e| NodeError::new(host.line, e)),
-        (None, Some(cidr)) => Target::parse_cidr(cidr.text("cidr")?).map(Some).map_err(|e| NodeError::new(cidr.line, e)),
+        (None, Some(cidr)) => {
+            Target::parse_cidr(cidr.text("cidr")?).map(Some).map_err(|e| NodeError::new(cidr.line, e))
+        }
         (None, None) => Ok(None),
     }
 }
@@ -324,7 +330,9 @@ fn protocols(item: &Node) -> Result<Vec<Protocol>, NodeError> {
         .map(|p| match p.text("protocols")? {
             "tcp" => Ok(Protocol::Tcp),
             "udp" => Ok(Protocol::Udp),
-            other => Err(NodeError::new(p.line, format!("unknown protocol `{}`: expected tcp or udp", other.escape_debug()))),
+            other => {
+                Err(NodeError::new(p.line, format!("unknown protocol `{}`: expected tcp or udp", other.escape_debug())))
+            }
         })
         .collect()
 }

@@ -137,7 +137,9 @@ fn authority(text: &str) -> Result<(Target, Ports), String> {
         }
     } else if text.matches(':').count() > 1 {
         let fixed = match text.rsplit_once(':') {
-            Some((address, port)) if port.len() > 1 && address.parse::<std::net::Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok() => {
+            Some((address, port))
+                if port.len() > 1 && address.parse::<std::net::Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok() =>
+            {
                 format!("[{address}]:{port}")
             }
             _ => format!("[{text}]"),
@@ -173,7 +175,11 @@ fn socket(text: &str) -> Result<Matches, String> {
         {
             return Err("a CIDR takes no port here: use --grant with `cidr` and `ports`".into());
         }
-        return Ok(Matches::Socket { target: Target::parse_cidr(text)?, ports: Ports::default(), protocols: Vec::new() });
+        return Ok(Matches::Socket {
+            target: Target::parse_cidr(text)?,
+            ports: Ports::default(),
+            protocols: Vec::new(),
+        });
     }
     let (rest, protocols) = match text.rsplit_once('/') {
         Some((rest, "tcp")) => (rest, vec![Protocol::Tcp]),
@@ -217,4 +223,3 @@ fn http(flag: Flag, text: &str) -> Result<Matches, String> {
     let (target, ports) = authority(rest)?;
     Ok(Matches::Http { target: Some(target), scheme, methods: Vec::new(), ports })
 }
-

@@ -1,4 +1,5 @@
 //! Malformed input: message, place and hint together.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 
@@ -46,7 +47,17 @@ fn shorthand() {
         let error = Shorthand::parse(Flag::Allow, token, &ANCHORS).unwrap_err().to_string();
         assert!(error.starts_with("--allow '") && error.contains(words) && !error.contains('\n'), "{token:?}: {error}");
     }
-    for token in ["fs=/d", "fs=~/x:ro", "fs=sub/**", "fs=../up", "http=https://a:8443", "http=[::1]:80", "sockets=[::1]:80/udp", "creds", "db:drop=a*"] {
+    for token in [
+        "fs=/d",
+        "fs=~/x:ro",
+        "fs=sub/**",
+        "fs=../up",
+        "http=https://a:8443",
+        "http=[::1]:80",
+        "sockets=[::1]:80/udp",
+        "creds",
+        "db:drop=a*",
+    ] {
         assert!(Shorthand::parse(Flag::Allow, token, &ANCHORS).is_ok(), "{token}");
     }
     assert!(Shorthand::parse(Flag::Deny, "http=10.0.0.0/8", &ANCHORS).is_ok());
@@ -54,9 +65,12 @@ fn shorthand() {
 
 #[test]
 fn flags_that_contradict_each_other() {
-    for (list, words) in [(["+fs", "+fs=/d"], "--allow 'fs' and --allow 'fs=/d'"), (["-fs=/d", "-fs"], "--deny 'fs' and --deny 'fs=/d'")] {
+    for (list, words) in
+        [(["+fs", "+fs=/d"], "--allow 'fs' and --allow 'fs=/d'"), (["-fs=/d", "-fs"], "--deny 'fs' and --deny 'fs=/d'")]
+    {
         let flags = flags(&list);
-        let error = Policy::resolve(&manifest("{}"), &Layers { flags: &flags, ..Layers::default() }).unwrap_err().to_string();
+        let error =
+            Policy::resolve(&manifest("{}"), &Layers { flags: &flags, ..Layers::default() }).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
 }
@@ -75,9 +89,18 @@ fn grant_json() {
         (r#"{"fs": {"mode": "allowlist", "allow": null}}"#, "allow: expected a list, found null"),
         (r#"{"fs": {"mode": "allowlist", "alow": []}}"#, "unknown member `alow` (known: mode, allow, deny)"),
         (r#"{"fs": {"mode": "allowlist", "allow": [{"path": "/a"}]}}"#, "without `mode` (ro or rw)"),
-        (r#"{"sockets": {"mode": "allowlist", "allow": [{"hosst": "x"}]}}"#, "unknown member `hosst` in a wasi:sockets rule (known: host, cidr,"),
-        (r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "cidr": "10.0.0.0/8"}]}}"#, "both `host` and `cidr`"),
-        (r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "ports": [0]}]}}"#, "a port is a number from 1 to 65535"),
+        (
+            r#"{"sockets": {"mode": "allowlist", "allow": [{"hosst": "x"}]}}"#,
+            "unknown member `hosst` in a wasi:sockets rule (known: host, cidr,",
+        ),
+        (
+            r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "cidr": "10.0.0.0/8"}]}}"#,
+            "both `host` and `cidr`",
+        ),
+        (
+            r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "ports": [0]}]}}"#,
+            "a port is a number from 1 to 65535",
+        ),
         (r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "ports": []}]}}"#, "an empty `ports` list"),
         (r#"{"creds": {"mode": "allowlist", "allow": [{}]}}"#, "takes no rules"),
         (r#"{"nope": "open"}"#, "unknown class `nope`"),
@@ -92,9 +115,15 @@ fn grant_json() {
 fn configuration() {
     for (text, words) in [
         ("\n\n[policy\n", "config.toml:3: "),
-        ("[policyy]\nfs = \"deny\"\n", "config.toml:1: unknown key `policyy` in the configuration (known: policy, profile, audit)"),
+        (
+            "[policyy]\nfs = \"deny\"\n",
+            "config.toml:1: unknown key `policyy` in the configuration (known: policy, profile, audit)",
+        ),
         ("[policy]\nfs = \"maybe\"\n", "config.toml:2: unknown mode `maybe`"),
-        ("[policy]\nfs = \"open\"\n\"wasi:filesystem\" = \"deny\"\n", "config.toml:3: `fs` and `wasi:filesystem` both name"),
+        (
+            "[policy]\nfs = \"open\"\n\"wasi:filesystem\" = \"deny\"\n",
+            "config.toml:3: `fs` and `wasi:filesystem` both name",
+        ),
         ("[policy.fs]\nmode = \"open\"\ndenny = []\n", "config.toml:3: unknown member `denny`"),
         ("[profile.p]\npolicyy = {}\n", "config.toml:2: unknown key `policyy` in a profile"),
         ("[audit]\nenabled = false\n", "config.toml:2: unknown key `enabled` in [audit] (known: detail)"),
@@ -121,18 +150,38 @@ fn manifests() {
         (caps(r#"{"wasi:filesystem": {"constraints": [{"mode": "rw"}]}}"#), "without `path`"),
         (caps(r#"{"wasi:filesystem": {"constraints": [{"path": "/d", "mode": "rx"}]}}"#), "unknown mode `rx`"),
         (caps(r#"{"wasi:filesystem": {"constraints": [{"path": "/d/[", "mode": "rw"}]}}"#), "invalid glob"),
-        (caps(r#"{"wasi:filesystem": {"constraints": [{"path": "d/x", "mode": "rw"}]}}"#), "a path here is absolute or starts with ~/ or **"),
+        (
+            caps(r#"{"wasi:filesystem": {"constraints": [{"path": "d/x", "mode": "rw"}]}}"#),
+            "a path here is absolute or starts with ~/ or **",
+        ),
         (caps(r#"{"wasi:http": {"constraints": [{"scheme": "https"}]}}"#), "names a host"),
         (caps(r#"{"wasi:http": {"constraints": [{"host": "x", "scheme": "ftp"}]}}"#), "unknown scheme `ftp`"),
         (caps(r#"{"wasi:sockets": {"constraints": [{"ports": [1]}]}}"#), "names a host or a cidr"),
         (caps(r#"{"wasi:sockets": {"constraints": [{"cidr": "10.0.0.0/99"}]}}"#), "is not a CIDR"),
-        (caps(r#"{"wasi:sockets": {"constraints": [{"host": "x", "protocols": ["sctp"]}]}}"#), "unknown protocol `sctp`"),
-        (caps(r#"{"wasi:filesystem": {"params": {"mounts": [{"guest": "/a/../b", "host": "/d"}]}}}"#), "without `.` and `..`"),
-        (caps(r#"{"wasi:filesystem": {"params": {"mounts": [{"guest": "/m", "host": "/d"}, {"guest": "/m", "host": "/e"}]}}}"#), "two mounts at `/m`"),
-        (r#"{"std": {"name": "x", "version": "1", "credentials": [{"key": "k"}]}}"#.to_owned(), "without the capability act:credentials"),
+        (
+            caps(r#"{"wasi:sockets": {"constraints": [{"host": "x", "protocols": ["sctp"]}]}}"#),
+            "unknown protocol `sctp`",
+        ),
+        (
+            caps(r#"{"wasi:filesystem": {"params": {"mounts": [{"guest": "/a/../b", "host": "/d"}]}}}"#),
+            "without `.` and `..`",
+        ),
+        (
+            caps(
+                r#"{"wasi:filesystem": {"params": {"mounts": [{"guest": "/m", "host": "/d"}, {"guest": "/m", "host": "/e"}]}}}"#,
+            ),
+            "two mounts at `/m`",
+        ),
+        (
+            r#"{"std": {"name": "x", "version": "1", "credentials": [{"key": "k"}]}}"#.to_owned(),
+            "without the capability act:credentials",
+        ),
     ] {
         let error = Manifest::decode(&cbor(&json), Some("/home/a")).unwrap_err().to_string();
-        assert!(error.starts_with("act:component: ") && error.contains(words) && !error.contains('\n'), "{json}: {error}");
+        assert!(
+            error.starts_with("act:component: ") && error.contains(words) && !error.contains('\n'),
+            "{json}: {error}"
+        );
     }
     for bytes in [&b"\xff\xff"[..], b"", b"\xa1\x01\x02", b"\xa0\xa0", &vec![0x81; 100_000]] {
         assert!(Manifest::decode(bytes, None).is_err());

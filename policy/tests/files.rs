@@ -1,4 +1,5 @@
 //! File decisions: one line, one case, positive and negative.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 
@@ -24,30 +25,38 @@ const ALL: &[(&str, &str)] = &[("/**", "rw")];
 
 #[test]
 fn a_plain_path_is_the_file_and_all_below() {
-    check(ALL, &["+fs=/tmp/work"], &[
-        (List, "/tmp/work", "allow"),
-        (Read, "/tmp/work/sub/f", "allow"),
-        (Write, "/tmp/work/sub/f", "allow"),
-        (Read, "/tmp/other", "grant"),
-        (Read, "/tmp/work2/f", "grant"),
-        (Stat, "/tmp", "allow"),
-        (Stat, "/", "allow"),
-        (List, "/tmp", "grant"),
-        (List, "/", "grant"),
-        (Read, "/tmp", "grant"),
-        (Stat, "/etc", "grant"),
-    ]);
+    check(
+        ALL,
+        &["+fs=/tmp/work"],
+        &[
+            (List, "/tmp/work", "allow"),
+            (Read, "/tmp/work/sub/f", "allow"),
+            (Write, "/tmp/work/sub/f", "allow"),
+            (Read, "/tmp/other", "grant"),
+            (Read, "/tmp/work2/f", "grant"),
+            (Stat, "/tmp", "allow"),
+            (Stat, "/", "allow"),
+            (List, "/tmp", "grant"),
+            (List, "/", "grant"),
+            (Read, "/tmp", "grant"),
+            (Stat, "/etc", "grant"),
+        ],
+    );
 }
 
 #[test]
 fn a_deny_inside_an_allow() {
     for flags in [["+fs=/home/a/**", "-fs=/home/a/.ssh/**"], ["-fs=/home/a/.ssh/**", "+fs=/home/a/**"]] {
-        check(ALL, &flags, &[
-            (Read, "/home/a/project/x", "allow"),
-            (Read, "/home/a/.ssh/id", "rule"),
-            (Stat, "/home/a/.ssh", "rule"),
-            (Read, "/home/a/.sshx", "allow"),
-        ]);
+        check(
+            ALL,
+            &flags,
+            &[
+                (Read, "/home/a/project/x", "allow"),
+                (Read, "/home/a/.ssh/id", "rule"),
+                (Stat, "/home/a/.ssh", "rule"),
+                (Read, "/home/a/.sshx", "allow"),
+            ],
+        );
     }
     check(ALL, &["-fs=/home/a/.ssh/**", "+fs=/home/a/.ssh/id"], &[(Read, "/home/a/.ssh/id", "rule")]);
     check(ALL, &["+fs", "-fs=/s/**:ro"], &[(Write, "/s/x", "rule"), (Read, "/s/x", "rule"), (Write, "/t/x", "allow")]);
@@ -55,65 +64,104 @@ fn a_deny_inside_an_allow() {
 
 #[test]
 fn globs() {
-    check(ALL, &["+fs=/home/a/{projects,work}/**"], &[
-        (Read, "/home/a/projects/x", "allow"),
-        (Read, "/home/a/work/d/r", "allow"),
-        (List, "/home/a/work", "allow"),
-        (Read, "/home/a/downloads/x", "grant"),
-        (Stat, "/home/a", "allow"),
-        (List, "/home/a", "grant"),
-    ]);
-    check(ALL, &["+fs=/tmp/work/**/*.db"], &[
-        (Read, "/tmp/work/a/b.db", "allow"),
-        (Read, "/tmp/work/b.db", "allow"),
-        (Read, "/tmp/work/a/b.txt", "grant"),
-        (Stat, "/tmp/work/a", "allow"),
-        (List, "/tmp/work/a", "grant"),
-    ]);
-    check(ALL, &["+fs=/tmp/*.db"], &[(Read, "/tmp/foo.db", "allow"), (Read, "/tmp/a/foo.db", "grant"), (Stat, "/tmp/a", "grant")]);
+    check(
+        ALL,
+        &["+fs=/home/a/{projects,work}/**"],
+        &[
+            (Read, "/home/a/projects/x", "allow"),
+            (Read, "/home/a/work/d/r", "allow"),
+            (List, "/home/a/work", "allow"),
+            (Read, "/home/a/downloads/x", "grant"),
+            (Stat, "/home/a", "allow"),
+            (List, "/home/a", "grant"),
+        ],
+    );
+    check(
+        ALL,
+        &["+fs=/tmp/work/**/*.db"],
+        &[
+            (Read, "/tmp/work/a/b.db", "allow"),
+            (Read, "/tmp/work/b.db", "allow"),
+            (Read, "/tmp/work/a/b.txt", "grant"),
+            (Stat, "/tmp/work/a", "allow"),
+            (List, "/tmp/work/a", "grant"),
+        ],
+    );
+    check(
+        ALL,
+        &["+fs=/tmp/*.db"],
+        &[(Read, "/tmp/foo.db", "allow"), (Read, "/tmp/a/foo.db", "grant"), (Stat, "/tmp/a", "grant")],
+    );
     check(ALL, &["+fs=/tmp/sub?x.db"], &[(Read, "/tmp/sub/x.db", "grant"), (Read, "/tmp/sub1x.db", "allow")]);
     check(ALL, &["+fs=/tmp/[ab].txt"], &[(Read, "/tmp/a.txt", "allow"), (Read, "/tmp/c.txt", "grant")]);
 }
 
 #[test]
 fn a_single_file() {
-    check(ALL, &["+fs=/tmp/work/db.sqlite"], &[
-        (Read, "/tmp/work/db.sqlite", "allow"),
-        (Read, "/tmp/work/other.txt", "grant"),
-        (Stat, "/tmp/work", "allow"),
-        (Stat, "/tmp", "allow"),
-        (List, "/tmp/work", "grant"),
-    ]);
+    check(
+        ALL,
+        &["+fs=/tmp/work/db.sqlite"],
+        &[
+            (Read, "/tmp/work/db.sqlite", "allow"),
+            (Read, "/tmp/work/other.txt", "grant"),
+            (Stat, "/tmp/work", "allow"),
+            (Stat, "/tmp", "allow"),
+            (List, "/tmp/work", "grant"),
+        ],
+    );
 }
 
 #[test]
 fn the_ceiling_is_exact() {
-    check(&[("/data/**", "rw")], &["+fs=/**"], &[
-        (Read, "/data/a", "allow"),
-        (Read, "/other/s", "ceiling"),
-        (Write, "/other/s", "ceiling"),
-        (Read, "/data-secret/x", "ceiling"),
-    ]);
-    check(&[("/data/**", "rw")], &["+fs=/data-secret/**"], &[(Read, "/data-secret/x", "ceiling"), (Read, "/data/x", "grant")]);
-    check(&[("/d/*.txt", "ro")], &["+fs=/d/**"], &[(Read, "/d/a.txt", "allow"), (Read, "/d/s/x.db", "ceiling"), (Write, "/d/a.txt", "ceiling")]);
-    check(&[("/tmp/**", "ro")], &["+fs=/tmp/**:rw", "+fs=/home/**:rw"], &[
-        (Read, "/tmp/x", "allow"),
-        (Write, "/tmp/x", "ceiling"),
-        (Read, "/home/x", "ceiling"),
-    ]);
-    check(&[("~/notes/**", "ro")], &["+fs=/**"], &[(Read, "/home/a/notes/x", "allow"), (Read, "/home/b/notes/x", "ceiling")]);
+    check(
+        &[("/data/**", "rw")],
+        &["+fs=/**"],
+        &[
+            (Read, "/data/a", "allow"),
+            (Read, "/other/s", "ceiling"),
+            (Write, "/other/s", "ceiling"),
+            (Read, "/data-secret/x", "ceiling"),
+        ],
+    );
+    check(
+        &[("/data/**", "rw")],
+        &["+fs=/data-secret/**"],
+        &[(Read, "/data-secret/x", "ceiling"), (Read, "/data/x", "grant")],
+    );
+    check(
+        &[("/d/*.txt", "ro")],
+        &["+fs=/d/**"],
+        &[(Read, "/d/a.txt", "allow"), (Read, "/d/s/x.db", "ceiling"), (Write, "/d/a.txt", "ceiling")],
+    );
+    check(
+        &[("/tmp/**", "ro")],
+        &["+fs=/tmp/**:rw", "+fs=/home/**:rw"],
+        &[(Read, "/tmp/x", "allow"), (Write, "/tmp/x", "ceiling"), (Read, "/home/x", "ceiling")],
+    );
+    check(
+        &[("~/notes/**", "ro")],
+        &["+fs=/**"],
+        &[(Read, "/home/a/notes/x", "allow"), (Read, "/home/b/notes/x", "ceiling")],
+    );
     check(&[("**/*.md", "ro")], &["+fs"], &[(Read, "/any/where/x.md", "allow"), (Read, "/any/where/x.txt", "ceiling")]);
 }
 
 #[test]
 fn modes() {
     let ask: &[&str] = &[];
-    check(&[("/tmp/**", "rw")], ask, &[(Read, "/tmp/x", "ask"), (Read, "/etc/passwd", "ceiling"), (Stat, "/", "allow"), (List, "/", "ceiling")]);
+    check(
+        &[("/tmp/**", "rw")],
+        ask,
+        &[(Read, "/tmp/x", "ask"), (Read, "/etc/passwd", "ceiling"), (Stat, "/", "allow"), (List, "/", "ceiling")],
+    );
     check(ALL, &["+fs=/a/**:ro"], &[(Read, "/a/x", "allow"), (Write, "/a/x", "grant")]);
     check(ALL, &["-fs"], &[(Read, "/a", "grant"), (Stat, "/", "grant")]);
     check(ALL, &["+fs", "-fs"], &[(Read, "/a", "grant")]);
     check(ALL, &["+fs=/a", "-fs"], &[(Read, "/a", "grant")]);
-    let narrowed = Operator { grants: &[r#"{"fs": {"mode": "ask", "allow": [{"path": "/a/**", "mode": "ro"}]}}"#], ..Operator::default() };
+    let narrowed = Operator {
+        grants: &[r#"{"fs": {"mode": "ask", "allow": [{"path": "/a/**", "mode": "ro"}]}}"#],
+        ..Operator::default()
+    };
     let engine = resolve(&declares_files(ALL), &narrowed).0;
     assert_eq!(word(file(&engine, Read, "/a/x")), "ask");
     assert_eq!(word(file(&engine, Read, "/b/x")), "grant");
@@ -161,14 +209,18 @@ fn layers() {
     assert_eq!(read(defaults("[policy]\ndefault = \"deny\"\n", &["-fs=/x"]), "/d/x").0, "grant");
     assert_eq!(read(defaults("[policy]\ndefault = \"open\"\n", &[]), "/d/x").0, "allow");
     assert_eq!(read(defaults("[policy]\n", &[]), "/d/x").0, "ask");
-    assert_eq!(read(defaults("[policy]\n\"wasi:*\" = \"deny\"\n\"wasi:filesystem\" = \"open\"\n", &[]), "/d/x").0, "allow");
+    assert_eq!(
+        read(defaults("[policy]\n\"wasi:*\" = \"deny\"\n\"wasi:filesystem\" = \"open\"\n", &[]), "/d/x").0,
+        "allow"
+    );
     assert_eq!(read(defaults("[policy]\n\"*\" = \"deny\"\n\"wasi:*\" = \"open\"\n", &[]), "/d/x").0, "allow");
     assert_eq!(read(defaults("[policy]\ndefault = \"deny\"\n\"*\" = \"open\"\n", &[]), "/d/x").0, "allow");
     let profiles = "[policy]\ndefault = \"deny\"\n[profile.p.policy]\nfs = \"open\"\n[profile.q]\n";
     let profile = |name| Operator { config: profiles, profile: Some(name), ..Operator::default() };
     assert_eq!(read(profile("p"), "/d/x").0, "allow");
     assert_eq!(read(profile("q"), "/d/x").0, "grant");
-    let rule = |path: &str| format!(r#"{{"fs": {{"mode": "allowlist", "allow": [{{"path": "{path}", "mode": "ro"}}]}}}}"#);
+    let rule =
+        |path: &str| format!(r#"{{"fs": {{"mode": "allowlist", "allow": [{{"path": "{path}", "mode": "ro"}}]}}}}"#);
     let (first, second) = (rule("/a/**"), rule("/b/**"));
     let grants = [first.as_str(), second.as_str()];
     let both = |flags| Operator { grants: &grants, flags, ..Operator::default() };
@@ -198,7 +250,8 @@ fn renames_of_directories_stay_inside_one_rule() {
 
 #[test]
 fn kernel_subtrees() {
-    let cases: &[(&[(&str, &str)], &[&str], &str)] = &[
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str);
+    let cases: &[Case<'_>] = &[
         (&[("/d/**", "rw")], &["+fs"], "/d rw"),
         (&[("/d/**", "rw")], &["+fs=/**:ro"], "/d ro"),
         (&[("/d/**", "ro")], &["+fs=/d/x/**"], "/d/x ro"),
@@ -215,7 +268,14 @@ fn kernel_subtrees() {
         let shown: Vec<String> = plan
             .files
             .iter()
-            .map(|s| format!("{} {}{}", String::from_utf8_lossy(&s.path), if s.write { "rw" } else { "ro" }, if s.exact { "" } else { "~" }))
+            .map(|s| {
+                format!(
+                    "{} {}{}",
+                    String::from_utf8_lossy(&s.path),
+                    if s.write { "rw" } else { "ro" },
+                    if s.exact { "" } else { "~" }
+                )
+            })
             .collect();
         assert_eq!(shown.join(", "), *expected, "{declared:?} {flags:?}");
     }

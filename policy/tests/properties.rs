@@ -1,15 +1,20 @@
 //! Properties that hold for every policy and request.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 
-use act_policy::{Access, Anchors, Config, Engine, Flag, Grants, Host, KernelPlan, Manifest, NetVerdict, PathPattern, Protocol, Request, Shorthand};
+use act_policy::{
+    Access, Anchors, Config, Engine, Flag, Grants, Host, KernelPlan, Manifest, NetVerdict, PathPattern, Protocol,
+    Request, Shorthand,
+};
 use common::{declares_files, engine, manifest};
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Paths of a small world, so that rules and requests meet.
 fn path() -> impl Strategy<Value = String> {
-    prop::collection::vec(prop_oneof!["[ab]", "[ab][ab]", "x\\.db"], 1..4).prop_map(|parts| format!("/{}", parts.join("/")))
+    prop::collection::vec(prop_oneof!["[ab]", "[ab][ab]", "x\\.db"], 1..4)
+        .prop_map(|parts| format!("/{}", parts.join("/")))
 }
 
 fn rule() -> impl Strategy<Value = String> {
@@ -29,7 +34,8 @@ fn rules(n: std::ops::Range<usize>) -> impl Strategy<Value = Vec<String>> {
 fn with_flags(declared: &[String], allow: &[String], deny: &[String]) -> Engine {
     let declared: Vec<(&str, &str)> =
         declared.iter().map(|r| r.strip_suffix(":ro").map_or((r.as_str(), "rw"), |path| (path, "ro"))).collect();
-    let flags: Vec<String> = allow.iter().map(|r| format!("+fs={r}")).chain(deny.iter().map(|r| format!("-fs={r}"))).collect();
+    let flags: Vec<String> =
+        allow.iter().map(|r| format!("+fs={r}")).chain(deny.iter().map(|r| format!("-fs={r}"))).collect();
     engine(&declares_files(&declared), &flags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 

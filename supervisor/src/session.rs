@@ -90,8 +90,7 @@ impl<'a> Session<'a> {
         trail: Trail,
         signals: &'a Signals,
     ) -> Result<Self, SandboxError> {
-        let resolver =
-            Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
+        let resolver = Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
         Ok(Self { sandbox, engine, plan, trail, resolver, signals, next_call: 1 })
     }
 
@@ -247,9 +246,8 @@ impl<'a> Session<'a> {
                     let own = self.engine.decide(&self.resolver.with_own_names(request));
                     match (verdict.allowed(), own.decision) {
                         (true, Decision::Deny) => self.trail.bypassed(policy, request, &own),
-                        (true, _) => self.trail.judged(policy, request, verdict),
                         (false, Decision::Deny) => self.trail.judged(policy, request, &own),
-                        (false, _) => self.trail.judged(policy, request, verdict),
+                        (_, _) => self.trail.judged(policy, request, verdict),
                     }
                 }
                 // The question is what counts, and it was shown when it came.

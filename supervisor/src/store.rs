@@ -13,7 +13,8 @@ use crate::signals::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, memfd_create, openat, renameat, unlinkat,
+    AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, memfd_create, openat,
+    renameat, unlinkat,
 };
 use rustix::io::Errno;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -27,7 +28,7 @@ const MAX_CODE: u64 = 2 << 30;
 /// What the compiler may use: memory for the largest components that people run.
 const COMPILE_LIMITS: Rlimits = Rlimits { data: 4 << 30, files: 64, file_size: MAX_CODE, cpu: Some(600) };
 /// How long one compilation may take.
-const COMPILE_DEADLINE: Duration = Duration::from_secs(600);
+const COMPILE_DEADLINE: Duration = Duration::from_mins(10);
 /// Silence before people are told that a compilation is under way.
 const PATIENCE: Duration = Duration::from_millis(700);
 
@@ -57,9 +58,7 @@ pub fn artifact(
         }
     };
     let name = entry_name(component, &compiler)?;
-    let artifact = |code: &[u8], cached| {
-        sealed(code).map(|code| Artifact { code, cached }).map_err(Failure::failed)
-    };
+    let artifact = |code: &[u8], cached| sealed(code).map(|code| Artifact { code, cached }).map_err(Failure::failed);
     if let Some(cache) = cache.as_ref().filter(|_| !fresh) {
         match cache.load(&name) {
             Ok(Some(code)) => return artifact(&code, true),
@@ -87,7 +86,8 @@ fn entry_name(component: &Component, compiler: &OwnedFd) -> Result<String, Failu
 /// A memfd with the code, sealed against every change.
 fn sealed(code: &[u8]) -> Result<OwnedFd, SandboxError> {
     let system = |call: &'static str| move |e: Errno| SandboxError::System { call, source: e.into() };
-    let fd = memfd_create("act-code", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(system("memfd_create"))?;
+    let fd =
+        memfd_create("act-code", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(system("memfd_create"))?;
     let mut file = std::fs::File::from(fd);
     file.write_all(code).map_err(|source| SandboxError::System { call: "write to memfd", source })?;
     file.rewind().map_err(|source| SandboxError::System { call: "lseek", source })?;
@@ -124,11 +124,15 @@ fn compile(component: &Component, compiler: OwnedFd, signals: &Signals) -> Resul
         let waited = started.elapsed();
         if waited > COMPILE_DEADLINE || out.len() as u64 > MAX_CODE {
             child.kill();
-            return Err(Failure::killed(format!("{}: the compiler was stopped after {waited:.0?}", component.reference)));
+            return Err(Failure::killed(format!(
+                "{}: the compiler was stopped after {waited:.0?}",
+                component.reference
+            )));
         }
         if waited > PATIENCE && !told {
             told = true;
-            let _ = writeln!(std::io::stderr(), "act: compiling {} (once; the result is cached) …", component.reference);
+            let _ =
+                writeln!(std::io::stderr(), "act: compiling {} (once; the result is cached) …", component.reference);
         }
         let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
         let mut fds = [PollFd::new(&pipe, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
@@ -179,7 +183,8 @@ impl Cache {
     }
 
     fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        let file = match openat(&self.folder, name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
+        let file = match openat(&self.folder, name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+        {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(e.to_string()),

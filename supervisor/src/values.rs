@@ -86,7 +86,9 @@ fn to_json(value: &Cbor, depth: usize) -> Result<Json, ValueError> {
             match (u64::try_from(n), i64::try_from(n)) {
                 (Ok(n), _) => n.into(),
                 (_, Ok(n)) => n.into(),
-                _ => Json::Number(serde_json::Number::from_f64(n as f64).unwrap_or_else(|| 0.into())),
+                // Below -2⁶³ JSON has the nearest float at best.
+                #[expect(clippy::cast_precision_loss, reason = "as said")]
+                _ => serde_json::Number::from_f64(n as f64).map_or(Json::Null, Json::Number),
             }
         }
         Cbor::Float(f) => serde_json::Number::from_f64(*f).map_or(Json::Null, Json::Number),
@@ -111,17 +113,17 @@ fn head(major: u8, n: u64, out: &mut Vec<u8>) {
     let major = major << 5;
     match n {
         0..24 => out.push(major | n as u8),
-        24..0x100 => out.extend([major | 24, n as u8]),
+        24..0x100 => out.extend([major | 0x18, n as u8]),
         0x100..0x1_0000 => {
-            out.push(major | 25);
+            out.push(major | 0x19);
             out.extend((n as u16).to_be_bytes());
         }
         0x1_0000..0x1_0000_0000 => {
-            out.push(major | 26);
+            out.push(major | 0x1a);
             out.extend((n as u32).to_be_bytes());
         }
         _ => {
-            out.push(major | 27);
+            out.push(major | 0x1b);
             out.extend(n.to_be_bytes());
         }
     }
@@ -146,7 +148,9 @@ fn encode(value: &Cbor, out: &mut Vec<u8>) {
         }
         Cbor::Array(items) => {
             head(4, items.len() as u64, out);
-            items.iter().for_each(|item| encode(item, out));
+            for item in items {
+                encode(item, out);
+            }
         }
         Cbor::Map(pairs) => {
             head(5, pairs.len() as u64, out);
@@ -179,7 +183,7 @@ fn encode_float(f: f64, out: &mut Vec<u8>) {
         return;
     }
     let single = f as f32;
-    if f64::from(single) != f {
+    if f64::from(single).to_bits() != f.to_bits() {
         out.push(0xfb);
         out.extend(f.to_be_bytes());
         return;
@@ -197,12 +201,14 @@ fn encode_float(f: f64, out: &mut Vec<u8>) {
 fn half(f: f32) -> Option<u16> {
     let bits = f.to_bits();
     let sign = ((bits >> 16) & 0x8000) as u16;
-    let exponent = ((bits >> 23) & 0xff) as i32 - 127;
+    let exponent = ((bits >> 23) & 0xff).cast_signed() - 127;
     let mantissa = bits & 0x007f_ffff;
     match exponent {
         128 if mantissa == 0 => Some(sign | 0x7c00),
         -127 if mantissa == 0 => Some(sign),
-        -14..=15 if mantissa & 0x1fff == 0 => Some(sign | (((exponent + 15) as u16) << 10) | (mantissa >> 13) as u16),
+        -14..=15 if mantissa.trailing_zeros() >= 13 => {
+            Some(sign | (((exponent + 15) as u16) << 10) | (mantissa >> 13) as u16)
+        }
         -24..=-15 => {
             let full = mantissa | 0x0080_0000;
             let shift = (-exponent - 1) as u32;

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use act_policy::{
-    Access, Anchors, Config, Decision, Engine, Flag, Grants, Layers, Manifest, Policy, Protocol, Reason, Request, Shorthand, Verdict, Warning,
+    Access, Anchors, Config, Decision, Engine, Flag, Grants, Layers, Manifest, Policy, Protocol, Reason, Request,
+    Shorthand, Verdict, Warning,
 };
 
 pub(crate) const ANCHORS: Anchors<'static> =
@@ -23,7 +24,8 @@ pub(crate) fn manifest(capabilities: &str) -> Manifest {
 }
 
 pub(crate) fn declares_files(rules: &[(&str, &str)]) -> Manifest {
-    let rules: Vec<String> = rules.iter().map(|(path, mode)| format!(r#"{{"path": "{path}", "mode": "{mode}"}}"#)).collect();
+    let rules: Vec<String> =
+        rules.iter().map(|(path, mode)| format!(r#"{{"path": "{path}", "mode": "{mode}"}}"#)).collect();
     manifest(&format!(r#"{{"wasi:filesystem": {{"constraints": [{}]}}}}"#, rules.join(",")))
 }
 

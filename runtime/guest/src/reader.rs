@@ -50,7 +50,9 @@ pub(crate) async fn read(
                 ToGuest::CallTool { call, name, arguments, metadata } => {
                     Command::Call { call, name, arguments, metadata }
                 }
-                ToGuest::Start(_) | ToGuest::Lock(_) | ToGuest::Go => return Err(GuestError::Protocol("a second start")),
+                ToGuest::Start(_) | ToGuest::Lock(_) | ToGuest::Go => {
+                    return Err(GuestError::Protocol("a second start"));
+                }
             };
             if commands.send(command).is_err() {
                 return Ok(());

@@ -83,7 +83,9 @@ pub fn describe(event: &Event, policy: &Policy) -> String {
         _ => format!("{}/{protocol}", SocketAddr::new(event.addr, event.port)),
     };
     let reason = match (event.rule, event.reason) {
-        (Some(rule), _) if policy.rule(RuleId(rule)).is_some() => format!("under deny {}", policy.describe(RuleId(rule))),
+        (Some(rule), _) if policy.rule(RuleId(rule)).is_some() => {
+            format!("under deny {}", policy.describe(RuleId(rule)))
+        }
         (_, Reason::Unconfigured) => "not configured yet".to_owned(),
         (_, Reason::SocketKind) => "no such socket is granted".to_owned(),
         (_, Reason::SourceRoute) => "it names further hops".to_owned(),

@@ -96,7 +96,9 @@ impl Trail {
                         continue;
                     }
                 };
-                self.line(&format!("  hint: grant it with --allow {alias} (whole ceiling) or --allow '{alias}={rule}'"));
+                self.line(&format!(
+                    "  hint: grant it with --allow {alias} (whole ceiling) or --allow '{alias}={rule}'"
+                ));
             }
         }
         let asked = declared(Mode::Ask);

@@ -21,6 +21,7 @@ pub(super) struct Args {
     tool: String,
     /// Arguments as a JSON object
     #[arg(long, value_name = "JSON", default_value = "{}")]
+    #[expect(clippy::struct_field_names, reason = "the flag's name")]
     args: String,
     #[command(flatten)]
     metadata: MetadataArgs,

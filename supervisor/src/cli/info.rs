@@ -84,7 +84,8 @@ fn json(manifest: &Manifest, tools: Option<&[Tool]>) -> Result<String, Failure> 
             let mut entry = Map::new();
             entry.insert("name".into(), json!(tool.name));
             entry.insert("description".into(), json!(tool.description));
-            let schema = serde_json::from_str(&tool.parameters_schema).unwrap_or_else(|_| json!(tool.parameters_schema));
+            let schema =
+                serde_json::from_str(&tool.parameters_schema).unwrap_or_else(|_| json!(tool.parameters_schema));
             entry.insert("parameters_schema".into(), schema);
             for (key, name, _) in HINTS {
                 if let Some(value) = hint(tool, key) {
@@ -152,7 +153,11 @@ fn rule_text(rule: &act_policy::Rule) -> String {
             let resolved = escape(&path.display());
             let mode = if *write { "rw" } else { "ro" };
             let written = rule.text.trim_end_matches(":ro").trim_end_matches(":rw").trim_end_matches("/**");
-            if written == resolved { format!("{} {mode}", rule.text) } else { format!("{} {mode} (= {resolved})", rule.text) }
+            if written == resolved {
+                format!("{} {mode}", rule.text)
+            } else {
+                format!("{} {mode} (= {resolved})", rule.text)
+            }
         }
         _ => rule.text.clone(),
     }
@@ -166,14 +171,20 @@ fn kernel_text(out: &mut String, effective: &Effective) {
     for subtree in &effective.plan.files {
         let path = if subtree.path.is_empty() { "/".into() } else { escape(&String::from_utf8_lossy(&subtree.path)) };
         let mode = if subtree.write { "rw" } else { "ro" };
-        let note = if subtree.exact { "" } else { " (wider than the rules: what they carve out is held by the host check only)" };
+        let note = if subtree.exact {
+            ""
+        } else {
+            " (wider than the rules: what they carve out is held by the host check only)"
+        };
         let _ = writeln!(out, "  landlock {path} {mode}{note}");
     }
 }
 
 fn parameters(out: &mut String, schema: &str) {
     let Ok(schema) = serde_json::from_str::<Value>(schema) else { return };
-    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty()) else { return };
+    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty()) else {
+        return;
+    };
     out.push_str("\n  Parameters:\n");
     let required = schema.get("required").and_then(Value::as_array);
     for (name, property) in properties {

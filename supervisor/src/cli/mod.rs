@@ -40,7 +40,8 @@ enum Command {
 
 /// Parse, dispatch, and map the end to an exit code.
 pub fn main() -> ExitCode {
-    let command = ["call", "run", "info"].into_iter().fold(Cli::command(), |c, name| c.mut_subcommand(name, with_classes));
+    let command =
+        ["call", "run", "info"].into_iter().fold(Cli::command(), |c, name| c.mut_subcommand(name, with_classes));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(error) => {

@@ -18,6 +18,7 @@ use std::time::Duration;
 /// How a component is confined, limited and audited.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Confinement and audit")]
+#[expect(clippy::struct_excessive_bools, reason = "flags")]
 pub(super) struct RunArgs {
     #[command(flatten, next_help_heading = "Policy")]
     pub(super) policy: PolicyArgs,

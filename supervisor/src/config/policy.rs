@@ -1,6 +1,9 @@
 //! Policy flags, the configuration file, and the effective policy of a component.
 
-use super::{dirs, resolve_heads::{resolve, resolve_heads}};
+use super::{
+    dirs,
+    resolve_heads::{resolve, resolve_heads},
+};
 use crate::component::Component;
 use crate::exit::Failure;
 use act_policy::{
@@ -78,7 +81,9 @@ impl PolicyArgs {
             let known: Vec<String> = config.profiles.iter().map(|(n, _)| escape(n)).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let name = escape(name);
-            return Err(Failure::usage(format!("--profile {name}: no profile `{name}` in the configuration (known: {known})")));
+            return Err(Failure::usage(format!(
+                "--profile {name}: no profile `{name}` in the configuration (known: {known})"
+            )));
         }
         let audit_full = config.audit_full;
         Ok(Operator { config, profile: self.profile.clone(), grant, flags, home, audit_full })

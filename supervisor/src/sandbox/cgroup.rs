@@ -111,8 +111,8 @@ impl Cgroup {
                 Err(Errno::EXIST | Errno::NOENT) => continue,
                 Err(e) => return Err(unavailable("cannot make a cgroup in", e)),
             }
-            let directory =
-                openat(&parent, &name, DIRECTORY, Mode::empty()).map_err(|e| unavailable("cannot open a cgroup in", e))?;
+            let directory = openat(&parent, &name, DIRECTORY, Mode::empty())
+                .map_err(|e| unavailable("cannot open a cgroup in", e))?;
             flock(&directory, FlockOperation::NonBlockingLockExclusive)
                 .map_err(|e| unavailable("cannot lock a cgroup in", e))?;
             // Between mkdir and flock another start may have taken it for a left-over and removed it.
@@ -256,7 +256,9 @@ fn kill_all(directory: &OwnedFd) {
         return;
     }
     let _ = write_file(directory, "cgroup.kill", "1");
-    let Ok(events) = openat(directory, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else { return };
+    let Ok(events) = openat(directory, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
     let deadline = Instant::now() + EMPTY_DEADLINE;
     while Instant::now() < deadline {
         let mut buffer = [0u8; 256];

@@ -44,7 +44,11 @@ pub fn all() -> Vec<Finding> {
         Finding { layer: "ebpf", result: ebpf(group.as_ref().ok()), needed: true },
     ];
     let limits = limits(group.as_ref().ok());
-    findings.push(Finding { layer: "cgroup", result: group.map_err(|e| cgroup_missing(&e)).map(|g| placed(&g)), needed: true });
+    findings.push(Finding {
+        layer: "cgroup",
+        result: group.map_err(|e| cgroup_missing(&e)).map(|g| placed(&g)),
+        needed: true,
+    });
     findings.push(Finding { layer: "limits", result: limits, needed: false });
     findings
 }
@@ -61,7 +65,11 @@ fn in_child(attempt: impl FnOnce() -> u8) -> Result<u8, Errno> {
     // SAFETY: doctor is single threaded, so the child has the only thread and no lock is held by another. It ends with
     // _exit, so nothing of the parent's is flushed or dropped twice.
     let pid = match unsafe { libc::fork() } {
-        -1 => return Err(Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN))),
+        -1 => {
+            return Err(Errno::from_raw_os_error(
+                std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN),
+            ));
+        }
         0 => {
             let code = attempt();
             // SAFETY: ends this child at once; see above.
@@ -86,13 +94,19 @@ const NOT_ENFORCED: u8 = 1;
 const LET_PASS: u8 = 2;
 
 fn landlock() -> Result<String, Missing> {
-    const FIX: &str = "boot a kernel 6.2 or newer with `lsm=landlock,…` on its command line (cat /sys/kernel/security/lsm)";
+    const FIX: &str =
+        "boot a kernel 6.2 or newer with `lsm=landlock,…` on its command line (cat /sys/kernel/security/lsm)";
     let abi = act_lockdown::kernel_abi();
     if abi == 0 {
         return Err(missing("the kernel has no Landlock", FIX));
     }
-    let nothing =
-        Lockdown { files: Vec::new(), connect_tcp: Some(Vec::new()), bind_tcp: Some(Vec::new()), seccomp: Vec::new(), required: true };
+    let nothing = Lockdown {
+        files: Vec::new(),
+        connect_tcp: Some(Vec::new()),
+        bind_tcp: Some(Vec::new()),
+        seccomp: Vec::new(),
+        required: true,
+    };
     let code = in_child(|| {
         if std::fs::File::open("/proc/self/status").is_err() {
             return LET_PASS;
@@ -128,7 +142,9 @@ fn seccomp() -> Result<String, Missing> {
         if socket().is_err_and(|e| e == Errno::PERM) { HELD } else { LET_PASS }
     });
     match code {
-        Ok(HELD) => Ok(format!("filter of {} instructions: a child could make a socket before and not after", program.len())),
+        Ok(HELD) => {
+            Ok(format!("filter of {} instructions: a child could make a socket before and not after", program.len()))
+        }
         Ok(NOT_ENFORCED) => Err(missing("the filter cannot be installed", FIX)),
         Ok(_) => Err(missing("the filter was installed and a socket could still be made", FIX)),
         Err(e) => Err(missing(format!("fork: {e}"), "free processes or memory")),
@@ -140,7 +156,8 @@ fn ebpf(group: Option<&Cgroup>) -> Result<String, Missing> {
     let Some(group) = group else {
         return Err(missing("the programs load, and there is no cgroup to attach them to", "see cgroup"));
     };
-    let attached = Guard::load(Reach::Rules).and_then(|guard| guard.attach(group.as_fd()).map(|attached| (guard, attached)));
+    let attached =
+        Guard::load(Reach::Rules).and_then(|guard| guard.attach(group.as_fd()).map(|attached| (guard, attached)));
     let (_guard, attached) = attached.map_err(|e| {
         missing(super::start::with_sources(&e), "run act as root, or give it CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON")
     })?;

@@ -116,9 +116,22 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 
 /// The steps of the child, as their numbers travel through the pipe.
 const STEPS: [&str; 16] = [
-    "sigprocmask", "setsid", "setrlimit", "keyctl", "prctl(PR_CAP_AMBIENT)", "prctl(PR_CAPBSET_DROP)",
-    "prctl(PR_SET_SECUREBITS)", "setgroups", "setresgid", "setresuid", "capset", "prctl(PR_SET_NO_NEW_PRIVS)",
-    "prctl(PR_SET_PDEATHSIG)", "dup3", "close_range", "execveat",
+    "sigprocmask",
+    "setsid",
+    "setrlimit",
+    "keyctl",
+    "prctl(PR_CAP_AMBIENT)",
+    "prctl(PR_CAPBSET_DROP)",
+    "prctl(PR_SET_SECUREBITS)",
+    "setgroups",
+    "setresgid",
+    "setresuid",
+    "capset",
+    "prctl(PR_SET_NO_NEW_PRIVS)",
+    "prctl(PR_SET_PDEATHSIG)",
+    "dup3",
+    "close_range",
+    "execveat",
 ];
 
 /// Everything that the child reads; no allocation happens after this is made.
@@ -152,7 +165,8 @@ impl Birth<'_> {
         let (report_read, report_write) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(system("pipe2"))?;
         let me = rustix::process::getpid();
-        let my_pidfd = rustix::process::pidfd_open(me, rustix::process::PidfdFlags::empty()).map_err(system("pidfd_open"))?;
+        let my_pidfd =
+            rustix::process::pidfd_open(me, rustix::process::PidfdFlags::empty()).map_err(system("pidfd_open"))?;
         let fixed = |resource: libc::__rlimit_resource_t, value: u64| {
             (resource as libc::c_uint, libc::rlimit { rlim_cur: value, rlim_max: value })
         };
@@ -342,11 +356,13 @@ const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
 
 /// Open one of the programs that lie beside this one.
 pub fn open_sibling(name: &str) -> Result<OwnedFd, SandboxError> {
-    let own = std::env::current_exe().map_err(|source| SandboxError::System { call: "readlink /proc/self/exe", source })?;
+    let own =
+        std::env::current_exe().map_err(|source| SandboxError::System { call: "readlink /proc/self/exe", source })?;
     let folder = own.parent().unwrap_or(Path::new("/"));
     let missing = || SandboxError::Program { name: name.to_owned(), folder: folder.display().to_string() };
     let directory = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|_| missing())?;
     let name = CString::new(name).map_err(|_| missing())?;
-    openat(directory, name.as_c_str(), OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()).map_err(|_| missing())
+    openat(directory, name.as_c_str(), OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
+        .map_err(|_| missing())
 }

@@ -8,7 +8,9 @@ use super::{SandboxError, bpf};
 use act_bpf::{Attached, BpfError, Guard, NetTable, Reach};
 use act_lockdown::profile::Profile;
 use act_policy::{Engine, KernelPlan, escape};
-use act_wire::{Channel, ChannelError, Confinement, FileGrant, Lockdown, Preopen, Report, Start, ToGuest, ToSupervisor};
+use act_wire::{
+    Channel, ChannelError, Confinement, FileGrant, Lockdown, Preopen, Report, Start, ToGuest, ToSupervisor,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::thread::JoinHandle;
@@ -239,7 +241,10 @@ impl Sandbox {
         match self.channel.receive(Some(Instant::now() + START_DEADLINE)) {
             Ok((ToSupervisor::Ready(report), _)) => Ok(report),
             Ok((ToSupervisor::Failed { step, message }, _)) if step == "landlock" || step == "seccomp" => {
-                Err(SandboxError::Missing { layer: if step == "landlock" { "landlock" } else { "seccomp" }, reason: escape(&message) })
+                Err(SandboxError::Missing {
+                    layer: if step == "landlock" { "landlock" } else { "seccomp" },
+                    reason: escape(&message),
+                })
             }
             Ok((ToSupervisor::Failed { step, message }, _)) => Err(failed(&step, &message)),
             Ok(_) => Err(failed("protocol", "an unexpected message")),
@@ -260,9 +265,13 @@ impl Sandbox {
     fn accept(&mut self, report: &Report, required: bool) -> Result<(), SandboxError> {
         let Confinement { landlock_abi: abi, landlock_full, seccomp } = report.confinement;
         self.isolation.landlock = match (abi, landlock_full) {
-            (0, _) => Layer::Missing("the kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK, lsm=landlock)".into()),
+            (0, _) => {
+                Layer::Missing("the kernel has no Landlock (Linux 5.13, CONFIG_SECURITY_LANDLOCK, lsm=landlock)".into())
+            }
             (_, false) => Layer::Missing(format!("ABI {abi} was enforced only in part")),
-            (abi, true) if abi < LANDLOCK_MINIMUM => Layer::Missing(format!("ABI {abi}; {LANDLOCK_MINIMUM} is needed (Linux 6.2)")),
+            (abi, true) if abi < LANDLOCK_MINIMUM => {
+                Layer::Missing(format!("ABI {abi}; {LANDLOCK_MINIMUM} is needed (Linux 6.2)"))
+            }
             (abi, true) => Layer::On(format!("abi{abi}")),
         };
         self.isolation.seccomp =

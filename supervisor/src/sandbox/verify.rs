@@ -32,7 +32,10 @@ pub fn verify(child: &Child, expected: &Expected<'_>) -> Result<(), String> {
     let tasks = fs::read_dir(proc.join("task")).map_err(|e| format!("its threads cannot be listed: {e}"))?;
     for task in tasks {
         let task = task.map_err(|e| format!("its threads cannot be listed: {e}"))?;
-        check_status(&fs::read_to_string(task.path().join("status")).map_err(|e| format!("its status: {e}"))?, expected)?;
+        check_status(
+            &fs::read_to_string(task.path().join("status")).map_err(|e| format!("its status: {e}"))?,
+            expected,
+        )?;
     }
     if let Some(name) = expected.cgroup {
         let groups = fs::read_to_string(proc.join("cgroup")).map_err(|e| format!("its cgroup: {e}"))?;
@@ -71,7 +74,8 @@ fn check_descriptors(directory: &Path) -> Result<(), String> {
     let mut sockets = 0;
     for entry in listed {
         let entry = entry.map_err(|e| format!("its descriptors cannot be listed: {e}"))?;
-        let target = fs::read_link(entry.path()).map_err(|e| format!("descriptor {}: {e}", entry.file_name().display()))?;
+        let target =
+            fs::read_link(entry.path()).map_err(|e| format!("descriptor {}: {e}", entry.file_name().display()))?;
         let target = target.to_string_lossy();
         if target.starts_with("socket:[") {
             sockets += 1;

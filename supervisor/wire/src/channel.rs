@@ -84,8 +84,8 @@ impl Channel {
 
     /// Send a message with descriptors attached to its first packet.
     pub fn send_with<T: Serialize>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
-        let bytes = postcard::to_extend(message, vec![VERSION])
-            .map_err(|e| ChannelError::Malformed { what: e.to_string() })?;
+        let bytes =
+            postcard::to_extend(message, vec![VERSION]).map_err(|e| ChannelError::Malformed { what: e.to_string() })?;
         let mut packets = bytes.chunks(PACKET - 1).peekable();
         let mut fds = fds;
         while let Some(packet) = packets.next() {

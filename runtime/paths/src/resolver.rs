@@ -58,7 +58,9 @@ impl Resolver {
     /// refused (`EPERM`) elsewhere.
     pub fn resolve(&self, dir: BorrowedFd<'_>, path: &[u8], follow: Follow) -> Result<Resolved, ResolveError> {
         let base = self.path_of(dir).map_err(|errno| unknown(errno, path))?;
-        let refuse = |errno| ResolveError { errno, reached: base.clone() };
+        // The place that the guest spoke of, as far as it is looked at: what is refused by its text is judged by it, too.
+        let text = without_leading_slashes(path.get(..PATH_MAX).unwrap_or(path));
+        let refuse = |errno| ResolveError { errno, reached: join(&base, text) };
         if path.is_empty() {
             return Err(refuse(Errno::NOENT));
         }

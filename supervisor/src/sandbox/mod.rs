@@ -41,7 +41,7 @@ pub enum SandboxError {
         folder: String,
     },
     /// No cgroup.
-    #[error("cgroup: {reason}")]
+    #[error("no cgroup: {reason}")]
     Cgroup {
         /// Why.
         reason: String,

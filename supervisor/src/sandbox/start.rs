@@ -22,6 +22,8 @@ const MAX_MESSAGE: usize = 80 << 20;
 const START_DEADLINE: Duration = Duration::from_secs(30);
 /// Lowest Landlock ABI that counts as the whole layer: before it, `truncate(2)` is not seen (Linux 6.2).
 const LANDLOCK_MINIMUM: u32 = 3;
+/// First Landlock ABI that holds TCP ports (Linux 6.7).
+const LANDLOCK_PORTS: u32 = 4;
 /// An unprivileged user that owns nothing (`/proc/sys/kernel/overflowuid`): for guests that touch no files.
 const NOBODY: u32 = 65534;
 
@@ -52,7 +54,10 @@ impl Launch {
         let program = open_sibling("act-guest")?;
         let (channel, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|e| SandboxError::System { call: "socketpair", source: e.into() })?;
-        let cgroup = Cgroup::create().map_err(|e| e.to_string());
+        let cgroup = Cgroup::create().map_err(|e| match e {
+            SandboxError::Cgroup { reason } => reason,
+            other => other.to_string(),
+        });
         if let Ok(cgroup) = &cgroup {
             cgroup.limit(&limits.cgroup())?;
         }
@@ -330,10 +335,15 @@ fn may_change_user() -> bool {
 /// What the child enforces on itself.
 fn lockdown(plan: &KernelPlan, files: bool, hooks: bool, required: bool) -> Result<Lockdown, SandboxError> {
     let root = |path: &[u8]| if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
-    // Sockets can always be made, so that the host check sees and records which address was asked for. What they may
-    // reach is held by the kernel hooks: nothing, where nothing is granted.
-    let profile =
-        Profile { files, files_write: plan.files.iter().any(|s| s.write), tcp: true, udp: true, listen: false };
+    // With the hooks sockets can always be made, so that the host check sees and records which address was asked for: what
+    // they may reach is held by the hooks. Without them Landlock holds TCP; nothing holds UDP but that none can be made.
+    let profile = Profile {
+        files,
+        files_write: plan.files.iter().any(|s| s.write),
+        tcp: hooks || plan.net.tcp || act_lockdown::kernel_abi() >= LANDLOCK_PORTS,
+        udp: hooks || plan.net.udp,
+        listen: false,
+    };
     let seccomp =
         profile.program().map_err(|e| SandboxError::Guest { step: "seccomp".into(), message: with_sources(&e) })?;
     // Where the hooks judge addresses they come first: their denials have a record, Landlock's of a port have none.

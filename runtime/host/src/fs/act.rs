@@ -27,6 +27,10 @@ impl Files {
 
     /// Resolve only. An error of the resolution comes out only where the policy lets the guest know that place.
     pub(super) async fn find(&self, dir: &File, path: &str, follow: Follow, access: Access) -> Result<Resolved, Fault> {
+        if path.is_empty() {
+            // As in POSIX; nothing was asked for that could be judged.
+            return Err(Errno::NOENT.into());
+        }
         match self.resolver.resolve(dir.as_fd(), path.as_bytes(), follow) {
             Ok(place) => Ok(place),
             Err(error) => {

@@ -1,0 +1,156 @@
+//! A guest program that tries what native code would try, in the place of `act-guest`.
+//!
+//! It confines itself as `act-guest` does. A file `probe-mode` beside it makes it lie or break the protocol. Executed
+//! by hand it makes the same attempts without confinement: `act-probe --bare FILE PROCS PORT OTHER NAME…`.
+
+use act_tests::attempts::{self, Places};
+use act_wire::{Channel, Confinement, ContentPart, PACKET, Report, ToGuest, ToSupervisor, Tool, ToolEvent};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, file, procs, port, other, names @ ..] = arguments.as_slice()
+        && flag == "--bare"
+    {
+        let number = |text: &str| text.parse().unwrap_or(0);
+        let places = Places { file: file.clone(), procs: procs.clone(), port: number(port), other: number(other) };
+        for name in names {
+            println!("{name}: {}", bare(name, &places));
+        }
+        return ExitCode::SUCCESS;
+    }
+    let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let mode = std::fs::read_to_string(own.with_file_name("probe-mode")).unwrap_or_default();
+    // SAFETY: descriptor 0 is the channel, by the contract with the supervisor; nothing else here uses it.
+    let socket = unsafe { OwnedFd::from_raw_fd(0) };
+    if serve(socket, mode.trim()).is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// One attempt in a child of its own: some attempts replace the process.
+fn bare(name: &str, places: &Places) -> String {
+    // SAFETY: this program has one thread.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = attempts::run(name, places).map_or_else(rustix::io::Errno::raw_os_error, |()| 0);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(code) }
+    }
+    let mut status = 0;
+    // SAFETY: `pid` is our child, `status` an int.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    if libc::WIFEXITED(status) {
+        outcome(libc::WEXITSTATUS(status))
+    } else {
+        format!("signal {}", libc::WTERMSIG(status))
+    }
+}
+
+fn outcome(errno: i32) -> String {
+    if errno == 0 { "ok".to_owned() } else { format!("errno {errno}") }
+}
+
+/// `None`: the protocol did not go as it should.
+fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
+    let raw = socket.as_raw_fd();
+    attempts::parent();
+    let sending = socket.try_clone().ok()?;
+    let mut channel = Channel::new(socket, 256 << 20);
+    let (message, descriptors) = channel.receive::<ToGuest>(None).ok()?;
+    let ToGuest::Start(_) = message else { return None };
+    drop(descriptors);
+    let (ToGuest::Lock(lockdown), _) = channel.receive::<ToGuest>(None).ok()? else { return None };
+    let kept = match mode {
+        "keeps-a-file" => std::fs::File::open("/etc/passwd").ok(),
+        _ => None,
+    };
+    match mode {
+        "garbage" => {
+            write(raw, &[0, 1, 200, 200, 7]);
+            std::thread::sleep(Duration::from_mins(1));
+        }
+        "oversized" => flood(raw),
+        "silent" => std::thread::sleep(Duration::from_mins(2)),
+        "dies" => return None,
+        _ => {}
+    }
+    let (landlock_abi, landlock_full) = act_lockdown::landlock(&lockdown).ok()?;
+    if !mode.starts_with("no-seccomp") {
+        act_lockdown::seccomp(&lockdown.seccomp).ok()?;
+    }
+    let seccomp = mode != "no-seccomp-said-so";
+    let confinement = Confinement { landlock_abi, landlock_full, seccomp };
+    channel.send(&ToSupervisor::Ready(Report { confinement, phases: [0; 4] })).ok()?;
+    if mode == "speaks-first" {
+        channel.send(&ToSupervisor::Done { call: 1 }).ok()?;
+    }
+    loop {
+        match channel.receive::<ToGuest>(None).ok()?.0 {
+            ToGuest::ListTools { call, .. } => {
+                let tool = Tool {
+                    name: "attempt".into(),
+                    description: "Try".into(),
+                    parameters_schema: "{}".into(),
+                    metadata: Vec::new(),
+                };
+                channel.send(&ToSupervisor::Tools { call, result: Ok(vec![tool]) }).ok()?;
+            }
+            ToGuest::CallTool { call, arguments, .. } => {
+                match mode {
+                    "garbage-in-a-call" => write(raw, &[0, 1, 200, 200, 7]),
+                    "oversized-in-a-call" => flood(raw),
+                    "another-call" => channel.send(&ToSupervisor::Done { call: call + 7 }).ok()?,
+                    "sends-a-descriptor" => {
+                        channel.send_with(&ToSupervisor::Done { call }, &[sending.as_fd()]).ok()?;
+                        continue;
+                    }
+                    "endless-output" => loop {
+                        let part = ContentPart { data: vec![b'x'; 4 << 20], mime_type: None, metadata: Vec::new() };
+                        channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
+                    },
+                    _ => {}
+                }
+                let data = attempt(&arguments).into_bytes();
+                let part = ContentPart { data, mime_type: Some("text/plain".into()), metadata: Vec::new() };
+                channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
+                channel.send(&ToSupervisor::Done { call }).ok()?;
+            }
+            _ => {}
+        }
+        if kept.is_some() {
+            return Some(());
+        }
+    }
+}
+
+/// Make the attempts that the arguments name, in this process.
+fn attempt(arguments: &[u8]) -> String {
+    let Ok(value) = ciborium::from_reader::<serde_json::Value, _>(arguments) else { return "arguments".into() };
+    let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let number = |key: &str| value.get(key)?.as_u64()?.try_into().ok();
+    let (port, other) = (number("port").unwrap_or(0), number("other").unwrap_or(0));
+    let places = Places { file: text("file"), procs: text("procs"), port, other };
+    let names = value.get("names").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
+    let lines = names.iter().filter_map(serde_json::Value::as_str).map(|name| {
+        let code = attempts::run(name, &places).map_or_else(rustix::io::Errno::raw_os_error, |()| 0);
+        format!("{name}: {}", outcome(code))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn write(socket: i32, bytes: &[u8]) {
+    // SAFETY: the buffer is as long as told; the descriptor is the channel's, which stays open.
+    unsafe { libc::write(socket, bytes.as_ptr().cast(), bytes.len()) };
+}
+
+/// One message without an end.
+fn flood(socket: i32) {
+    let mut packet = vec![7_u8; PACKET];
+    if let Some(mark) = packet.first_mut() {
+        *mark = 1;
+    }
+    for _ in 0..1 << 14 {
+        write(socket, &packet);
+    }
+}

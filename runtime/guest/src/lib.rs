@@ -16,7 +16,7 @@
 //! **Threat model.** The supervisor is trusted, the component is not. A failure to send ends the process, so nothing
 //! happens that goes unrecorded.
 //!
-//! **Tested** by running the built program under a stand-in for the supervisor (`tests/`), never in process.
+//! **Tested** by running the built program under the supervisor, with real components (`tests/` of the project).
 
 mod calls;
 mod error;

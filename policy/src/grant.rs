@@ -74,7 +74,7 @@ impl Grants {
             }
             format!("--grant '{}': {reason}", short.escape_debug())
         };
-        let node = Node::from_json(text).map_err(|e| fail(&e))?;
+        let node = Node::from_json(text).map_err(|e| fail(&format!("not JSON: {e}")))?;
         Self::read(&node, &Source::command_line("--grant"), anchors).map_err(|e| fail(&e.message))
     }
 
@@ -82,7 +82,7 @@ impl Grants {
     pub(crate) fn read(node: &Node, source: &Source, anchors: &Anchors<'_>) -> Result<Self, NodeError> {
         let mut grants = Self::default();
         let mut named: Vec<(Class, &str)> = Vec::new();
-        for Member { key, line, value } in node.map("a grant")? {
+        for Member { key, line, value } in node.map("a grant is an object of classes")? {
             let at = source.at(*line);
             if key == "default" {
                 grants.default = Some(entry(None, value, &at, anchors)?);
@@ -111,7 +111,7 @@ fn entry(class: Option<&Class>, node: &Node, source: &Source, anchors: &Anchors<
     let mode = |node: &Node| -> Result<Mode, NodeError> {
         let text = node.text("mode")?;
         Mode::parse(text).ok_or_else(|| {
-            let message = format!("unknown mode `{}`: expected ask, deny, allowlist or open", text.escape_debug());
+            let message = format!("unknown mode `{}`: expected deny, allowlist, open or ask", text.escape_debug());
             NodeError::new(node.line, message)
         })
     };
@@ -131,7 +131,7 @@ fn entry(class: Option<&Class>, node: &Node, source: &Source, anchors: &Anchors<
         None => {
             return Err(NodeError::new(
                 node.line.max(source.line),
-                "an entry without `mode` (ask, deny, allowlist or open)",
+                "an entry without `mode` (deny, allowlist, open or ask)",
             ));
         }
     };

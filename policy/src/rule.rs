@@ -312,7 +312,8 @@ fn ports(item: &Node) -> Result<Ports, NodeError> {
             .iter()
             .map(|port| match port.value {
                 Value::Int(n) if (1..=65535).contains(&n) => Ok(n as u16),
-                _ => Err(NodeError::new(port.line, format!("{name}: a port is a number from 1 to 65535"))),
+                Value::Int(n) => Err(NodeError::new(port.line, format!("{name}: `{n}` is not a port (1 to 65535)"))),
+                _ => Err(NodeError::new(port.line, format!("{name}: a port is a number, found {}", port.value.name()))),
             })
             .collect()
     };

@@ -83,7 +83,7 @@ fn grant_json() {
         ("{} x", "trailing characters"),
         (r#"{"fs": "open", "fs": "deny"}"#, "duplicate key `fs`"),
         (r#"{"fs": "open", "wasi:filesystem": "deny"}"#, "`fs` and `wasi:filesystem` both name wasi:filesystem"),
-        (r#"{"fs": "maybe"}"#, "unknown mode `maybe`: expected ask, deny, allowlist or open"),
+        (r#"{"fs": "maybe"}"#, "unknown mode `maybe`: expected deny, allowlist, open or ask"),
         (r#"{"fs": null}"#, "found null"),
         (r#"{"fs": {"allow": []}}"#, "without `mode`"),
         (r#"{"fs": {"mode": "allowlist", "allow": null}}"#, "allow: expected a list, found null"),
@@ -99,7 +99,7 @@ fn grant_json() {
         ),
         (
             r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "ports": [0]}]}}"#,
-            "a port is a number from 1 to 65535",
+            "`0` is not a port (1 to 65535)",
         ),
         (r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "x", "ports": []}]}}"#, "an empty `ports` list"),
         (r#"{"creds": {"mode": "allowlist", "allow": [{}]}}"#, "takes no rules"),

@@ -3,7 +3,7 @@
 use super::{duration, size};
 use crate::audit::Trail;
 use crate::component::Component;
-use crate::config::{Effective, Operator, PolicyArgs};
+use crate::config::{Effective, Operator, PolicyArgs, resolve};
 use crate::exit::Failure;
 use crate::sandbox::{Launch, Limits, Sandbox, SandboxError, Setup};
 use crate::schema;
@@ -161,7 +161,10 @@ fn preopens(component: &Component) -> Vec<Preopen> {
         .mounts
         .binds
         .iter()
-        .map(|(guest, host)| Preopen { guest: guest.clone(), host: host.as_bytes().to_vec() })
+        .map(|(guest, host)| {
+            let host = resolve(host.as_bytes());
+            Preopen { guest: guest.clone(), host: if host.is_empty() { b"/".to_vec() } else { host } }
+        })
         .collect();
     match &files.mounts.root {
         Some(root) => preopens.push(Preopen { guest: root.clone(), host: b"/".to_vec() }),

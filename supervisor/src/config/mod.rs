@@ -5,3 +5,4 @@ mod policy;
 mod resolve_heads;
 
 pub use policy::{Effective, Operator, PolicyArgs};
+pub use resolve_heads::resolve;

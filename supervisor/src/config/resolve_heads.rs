@@ -16,7 +16,7 @@ pub(super) fn resolve_heads(policy: &mut Policy) {
 }
 
 /// Resolve the links in an absolute path.
-pub(super) fn resolve(head: &[u8]) -> Vec<u8> {
+pub fn resolve(head: &[u8]) -> Vec<u8> {
     let path = Path::new(OsStr::from_bytes(head));
     let mut below: Vec<Vec<u8>> = Vec::new();
     for ancestor in path.ancestors() {

@@ -203,7 +203,7 @@ impl Sandbox {
             phases: [0; 4],
             reaped: false,
         };
-        let files_shown = !setup.preopens.is_empty();
+        let shown: Vec<Vec<u8>> = setup.preopens.iter().map(|p| p.host.clone()).collect();
         let start = ToGuest::Start(Box::new(Start {
             policy: setup.engine.policy().clone(),
             limits: setup.limits.guest(),
@@ -212,9 +212,9 @@ impl Sandbox {
         sandbox.channel.send_with(&start, &[setup.artifact.as_fd()])?;
         sandbox.await_guard(guarding)?;
         let hooks = sandbox.attached.is_some();
-        sandbox.channel.send(&ToGuest::Lock(lockdown(setup.plan, files_shown, hooks, setup.required)?))?;
+        sandbox.channel.send(&ToGuest::Lock(lockdown(setup.plan, !shown.is_empty(), hooks, setup.required)?))?;
         let report = sandbox.await_report()?;
-        sandbox.accept(&report, setup.required)?;
+        sandbox.accept(&report, &shown, setup.required)?;
         sandbox.channel.send(&ToGuest::Go)?;
         Ok(sandbox)
     }
@@ -267,7 +267,7 @@ impl Sandbox {
     }
 
     /// Judge the report: the child's word first, then the kernel's.
-    fn accept(&mut self, report: &Report, required: bool) -> Result<(), SandboxError> {
+    fn accept(&mut self, report: &Report, shown: &[Vec<u8>], required: bool) -> Result<(), SandboxError> {
         let Confinement { landlock_abi: abi, landlock_full, seccomp } = report.confinement;
         self.isolation.landlock = match (abi, landlock_full) {
             (0, _) => {
@@ -284,7 +284,7 @@ impl Sandbox {
         if let (true, Some(missing)) = (required, self.isolation.missing()) {
             return Err(missing);
         }
-        let expected = Expected { cgroup: self.cgroup.as_ref().map(Cgroup::name), seccomp };
+        let expected = Expected { cgroup: self.cgroup.as_ref().map(Cgroup::name), seccomp, shown };
         verify(&self.child, &expected).map_err(SandboxError::Unconfined)?;
         self.phases = report.phases;
         Ok(())

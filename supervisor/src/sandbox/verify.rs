@@ -5,6 +5,7 @@
 
 use super::spawn::Child;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// What must hold.
@@ -14,6 +15,8 @@ pub struct Expected<'a> {
     pub cgroup: Option<&'a str>,
     /// Whether the seccomp program must be there.
     pub seccomp: bool,
+    /// Directories that are shown to the component: the child holds them without the right to list.
+    pub shown: &'a [Vec<u8>],
 }
 
 /// Descriptors that a confined child may hold, by what `/proc/PID/fd` shows for them: the null device, what its event loop
@@ -44,7 +47,7 @@ pub fn verify(child: &Child, expected: &Expected<'_>) -> Result<(), String> {
             return Err(format!("it is in cgroup `{own}`, not in `{name}`"));
         }
     }
-    check_descriptors(&proc.join("fd"))
+    check_descriptors(&proc.join("fd"), expected.shown)
 }
 
 fn check_status(status: &str, expected: &Expected<'_>) -> Result<(), String> {
@@ -69,13 +72,16 @@ fn check_status(status: &str, expected: &Expected<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn check_descriptors(directory: &Path) -> Result<(), String> {
+fn check_descriptors(directory: &Path, shown: &[Vec<u8>]) -> Result<(), String> {
     let listed = fs::read_dir(directory).map_err(|e| format!("its descriptors cannot be listed: {e}"))?;
     let mut sockets = 0;
     for entry in listed {
         let entry = entry.map_err(|e| format!("its descriptors cannot be listed: {e}"))?;
         let target =
             fs::read_link(entry.path()).map_err(|e| format!("descriptor {}: {e}", entry.file_name().display()))?;
+        if shown.iter().any(|path| path == target.as_os_str().as_bytes()) {
+            continue;
+        }
         let target = target.to_string_lossy();
         if target.starts_with("socket:[") {
             sockets += 1;
@@ -98,7 +104,7 @@ mod tests {
 
     #[test]
     fn status_lines() {
-        let expected = Expected { cgroup: None, seccomp: true };
+        let expected = Expected { cgroup: None, seccomp: true, shown: &[] };
         assert_eq!(check_status(GOOD, &expected), Ok(()));
         for (from, to, reason) in [
             ("CapEff:\t0000000000000000", "CapEff:\t0000000000000001", "CapEff is 0000000000000001"),
@@ -115,6 +121,6 @@ mod tests {
         let pid = rustix::process::getpid();
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
         let own = Child { pid: pid.as_raw_nonzero().get(), pidfd };
-        assert!(verify(&own, &Expected { cgroup: None, seccomp: true }).is_err());
+        assert!(verify(&own, &Expected { cgroup: None, seccomp: true, shown: &[] }).is_err());
     }
 }

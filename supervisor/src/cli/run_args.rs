@@ -83,8 +83,6 @@ impl Prepared {
         if args.audit_args {
             trail.warn("--audit-args: arguments of calls are recorded in full, secrets among them too");
         }
-        // While the child starts there is time for what the first call needs.
-        std::thread::spawn(schema::warm_up);
         let sandbox = match self.confine(args, &trail, false) {
             // Cached code that the guest refuses may have been compiled for another processor: compile it here.
             Err(Refused::CachedCode(reason)) => {
@@ -105,6 +103,8 @@ impl Prepared {
         let artifact = store::artifact(&self.component, fresh, &self.signals, &mut |text| trail.warn(text))?;
         self.timing.phase("compiled component at hand");
         let cached = artifact.cached;
+        // From here on this process mostly waits for the child: time for what the first call needs.
+        std::thread::spawn(schema::warm_up);
         let setup = Setup {
             engine,
             plan,

@@ -152,7 +152,13 @@ fn seccomp() -> Result<String, Missing> {
 }
 
 fn ebpf(group: Option<&Cgroup>) -> Result<String, Missing> {
-    act_bpf::probe().map_err(|e| missing(super::start::with_sources(&e), e.hint()))?;
+    act_bpf::probe().map_err(|e| {
+        let fix = match e {
+            act_bpf::Unavailable::Capabilities { .. } => format!("sudo act …  ({})", e.hint()),
+            _ => e.hint().to_owned(),
+        };
+        missing(super::start::with_sources(&e), &fix)
+    })?;
     let Some(group) = group else {
         return Err(missing("the programs load, and there is no cgroup to attach them to", "see cgroup"));
     };

@@ -7,7 +7,7 @@ use crate::audit::{Detail, Trail};
 use crate::broker::resolve::Resolver;
 use crate::exit::Failure;
 use crate::sandbox::spawn::Ended;
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::sandbox::{Layer, Sandbox, SandboxError};
 use crate::signals::Signals;
 use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Request};
 use act_wire::{ChannelError, ContentPart, GuestError, Observed, Record, ToGuest, ToSupervisor, Tool, ToolEvent};
@@ -245,7 +245,8 @@ impl<'a> Session<'a> {
                 Observed::Judged(verdict) if verdict.decision != Decision::Ask => {
                     let own = self.engine.decide(&self.resolver.with_own_names(request));
                     match (verdict.allowed(), own.decision) {
-                        (true, Decision::Deny) => self.trail.bypassed(policy, request, &own),
+                        // Where the policy asks, a guest that says "allowed" has asked nobody.
+                        (true, Decision::Deny | Decision::Ask) => self.trail.bypassed(policy, request, &own),
                         (false, Decision::Deny) => self.trail.judged(policy, request, &own),
                         (_, _) => self.trail.judged(policy, request, verdict),
                     }
@@ -261,10 +262,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether Landlock refuses a request. What its subtrees cover and the kernel refused all the same was refused by
+    /// Whether it is Landlock that refuses a request: it has to be there. What its subtrees cover and the kernel refused all the same was refused by
     /// the permissions of the file, which is the component's own business.
     fn outside_landlock(&self, request: &Request) -> bool {
         let Request::File { access, path } = request else { return false };
+        if matches!(self.sandbox.isolation.landlock, Layer::Missing(_)) {
+            return false;
+        }
         let write = *access == Access::Write;
         let covers = |subtree: &act_policy::Subtree| {
             (subtree.write || !write)

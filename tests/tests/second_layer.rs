@@ -64,6 +64,20 @@ fn the_hook_refuses_a_connection() {
     }
 }
 
+/// Where the policy asks, a guest that lets the connection pass has asked nobody: that is no allowed operation.
+#[test]
+fn what_needs_an_answer_is_never_shown_as_allowed() {
+    let Some(world) = world() else { return };
+    let server = Server::start("127.0.0.1").unwrap();
+    let port = server.port();
+    let component = world.pack(Guest::Files, &[], &anywhere());
+    let run = world.call(&component, "tcp", &to(Guest::Files, "127.0.0.1", port), &["-v"]);
+    run.is_clean().exits(4).says("access-denied").never_says("✓ allow  wasi:sockets  connect");
+    run.audits(&format!("⚠ host check bypassed  wasi:sockets  connect 127.0.0.1:{port}/tcp   needs an answer"));
+    run.audits(&format!("✗ deny  wasi:sockets  connect 127.0.0.1:{port}/tcp   kernel: connect4  no rule allows it"));
+    assert_eq!(server.accepted(), 0, "the server was reached");
+}
+
 #[test]
 fn the_hook_refuses_over_ipv6() {
     let Some(world) = world() else { return };

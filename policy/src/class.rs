@@ -56,6 +56,16 @@ impl Class {
         Self("wasi:sockets".into())
     }
 
+    /// `act:credentials`
+    pub fn credentials() -> Self {
+        Self("act:credentials".into())
+    }
+
+    /// A class as a component names it: taken as it is, since nothing that no rule knows is ever permitted.
+    pub(crate) fn announced(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+
     /// Parse a full id or an alias.
     pub fn parse(text: &str) -> Result<Self, UnknownClass> {
         let unknown = || UnknownClass { name: text.to_owned() };

@@ -3,11 +3,13 @@
 use crate::class::{Class, Kind, Mode};
 use crate::file_set::{FileMatch, FileSet};
 use crate::host::{Host, effective_address, embedded_ipv4};
-use crate::pattern::PatternError;
+use crate::pattern::{PatternError, key_glob};
 use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Access, Decision, Protocol, Reason, Request, RuleId, Verdict};
 use crate::rule::{Matches, Target};
+use globset::GlobMatcher;
 use ipnet::{IpNet, Ipv4Net};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// A policy that is ready to decide.
@@ -17,6 +19,8 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Engine {
     policy: Policy,
     files: Files,
+    /// The globs of rules over dimensions.
+    dimensions: HashMap<RuleId, Vec<(String, GlobMatcher)>>,
 }
 
 #[derive(Debug)]
@@ -50,7 +54,14 @@ impl Engine {
             },
             None => Files { declared: set(&[])?, allow: set(&[])?, deny: set(&[])? },
         };
-        Ok(Self { policy, files })
+        let mut dimensions = HashMap::new();
+        for (id, rule) in (0..).map(RuleId).zip(&policy.rules) {
+            if let Matches::Dimensions(rules) = &rule.matches {
+                let globs = rules.iter().map(|(name, glob)| Ok((name.clone(), key_glob(glob)?.compile_matcher())));
+                dimensions.insert(id, globs.collect::<Result<_, PatternError>>()?);
+            }
+        }
+        Ok(Self { policy, files, dimensions })
     }
 
     /// The policy behind the decisions.
@@ -68,8 +79,13 @@ impl Engine {
                 let declared = self.policy.class(&Class::sockets()).is_some_and(|c| c.declared.is_some());
                 Verdict::deny(if declared { Reason::NotGranted } else { Reason::OutsideCeiling })
             }
-            Request::Lookup { host } => self.lookup(host),
-            Request::Http { method, scheme, host, port } => self.http(method, scheme, host, *port),
+            Request::Lookup { class, host } => self.lookup(class, host),
+            Request::Http { method, scheme, host, port, address } => self.http(method, scheme, host, *port, *address),
+            Request::Credential { .. } => match self.policy.class(&Class::credentials()) {
+                Some(class) => judge(class, |_, _| false),
+                None => Verdict::deny(Reason::OutsideCeiling),
+            },
+            Request::Consent { class, key, arguments } => self.consent(class, key, arguments),
         }
     }
 
@@ -78,9 +94,10 @@ impl Engine {
         match request {
             Request::File { .. } => Class::filesystem(),
             Request::Http { .. } => Class::http(),
-            Request::Connect { .. } | Request::Bind { .. } | Request::Listen { .. } | Request::Lookup { .. } => {
-                Class::sockets()
-            }
+            Request::Connect { .. } | Request::Bind { .. } | Request::Listen { .. } => Class::sockets(),
+            Request::Lookup { class, .. } => class.clone(),
+            Request::Credential { .. } => Class::credentials(),
+            Request::Consent { class, .. } => Class::announced(class),
         }
     }
 
@@ -162,28 +179,37 @@ impl Engine {
         })
     }
 
-    fn lookup(&self, host: &str) -> Verdict {
+    fn lookup(&self, class: &Class, host: &str) -> Verdict {
         let Ok(Host::Name(name)) = Host::parse(host) else { return Verdict::deny(Reason::Malformed) };
-        let Some(class) = self.policy.class(&Class::sockets()) else { return Verdict::deny(Reason::OutsideCeiling) };
+        let Some(class) = self.policy.class(class) else { return Verdict::deny(Reason::OutsideCeiling) };
         judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
             Some(Matches::Socket { target, ports, protocols }) => {
                 // A deny of some ports or one protocol leaves the name itself to be looked up.
                 let whole = ports.only.is_empty() && ports.except.is_empty() && protocols.is_empty();
                 (!deny || whole) && names_target(target, &name)
             }
+            Some(Matches::Http { target, scheme, methods, ports }) => {
+                let whole = ports.only.is_empty() && ports.except.is_empty() && methods.is_empty() && scheme.is_none();
+                (!deny || whole) && target.as_ref().is_some_and(|target| names_target(target, &name))
+            }
             _ => false,
         })
     }
 
-    fn http(&self, method: &str, scheme: &str, host: &str, port: u16) -> Verdict {
+    fn http(&self, method: &str, scheme: &str, host: &str, port: u16, address: Option<IpAddr>) -> Verdict {
         let Ok(host) = Host::parse(host) else { return Verdict::deny(Reason::Malformed) };
         let Some(class) = self.policy.class(&Class::http()) else { return Verdict::deny(Reason::OutsideCeiling) };
+        let in_range =
+            |target: &Target, address: IpAddr, deny| reaches(target, &single(address, port, Protocol::Tcp, &[]), deny);
         judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
             Some(Matches::Http { target, scheme: only, methods, ports }) => {
                 let there = match (target, &host) {
                     (None, _) => deny,
-                    (Some(target), Host::Name(name)) => names_target(target, name),
-                    (Some(target), Host::Address(a)) => reaches(target, &single(*a, port, Protocol::Tcp, &[]), deny),
+                    (Some(target), Host::Address(literal)) => in_range(target, *literal, deny),
+                    (Some(target), Host::Name(name)) => {
+                        // What a name resolves to can be denied by a range; it is allowed by its name alone.
+                        names_target(target, name) || deny && address.is_some_and(|a| in_range(target, a, true))
+                    }
                 };
                 there
                     && ports.contains(port)
@@ -191,6 +217,23 @@ impl Engine {
                     && (methods.is_empty() || methods.iter().any(|m| m == method))
             }
             _ => false,
+        })
+    }
+
+    fn consent(&self, class: &str, key: &str, arguments: &[(String, String)]) -> Verdict {
+        let class = Class::announced(class);
+        if class.kind() != Kind::Semantic {
+            return Verdict::deny(Reason::NotSemantic);
+        }
+        let Some(class) = self.policy.class(&class) else { return Verdict::deny(Reason::OutsideCeiling) };
+        let value = |dimension: &str| match dimension {
+            "key" => Some(key),
+            other => arguments.iter().find(|(name, _)| name == other).map(|(_, value)| value.as_str()),
+        };
+        judge(class, |id, deny| match self.dimensions.get(&id) {
+            // A dimension that was not sent never satisfies an allow, and counts as a match of a deny.
+            Some(globs) => globs.iter().all(|(name, glob)| value(name).map_or(deny, |value| glob.is_match(value))),
+            None => false,
         })
     }
 }

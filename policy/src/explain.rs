@@ -26,6 +26,7 @@ impl Policy {
             Reason::DeniedByRule => format!("denied by {}", rule()),
             Reason::AskMode => "needs an answer".into(),
             Reason::SpecialFile => "not a regular file or directory".into(),
+            Reason::NotSemantic => "not a semantic class".into(),
             Reason::Malformed => "malformed".into(),
             Reason::Unsupported => "not supported by this version of act".into(),
         }
@@ -49,10 +50,14 @@ impl Request {
             }
             Self::Bind { addr, protocol } => format!("bind {addr}/{protocol}"),
             Self::Listen { addr } => format!("listen {addr}/tcp"),
-            Self::Lookup { host } => format!("lookup {}", escape(host)),
-            Self::Http { method, scheme, host, port } => {
-                format!("{} {}://{}:{port}", escape(method), escape(scheme), escape(host))
+            Self::Lookup { host, .. } => format!("lookup {}", escape(host)),
+            Self::Http { method, scheme, host, port, address } => {
+                let host = if host.contains(':') { format!("[{}]", escape(host)) } else { escape(host) };
+                let address = address.map(|a| format!(" ({a})")).unwrap_or_default();
+                format!("{} {}://{host}:{port}{address}", escape(method), escape(scheme))
             }
+            Self::Credential { key } => format!("credential {}", escape(key)),
+            Self::Consent { key, .. } => format!("consent {}", escape(key)),
         }
     }
 }

@@ -146,6 +146,17 @@ fn build(glob: &str) -> Result<globset::Glob, globset::Error> {
     GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build()
 }
 
+/// A glob over keys and other text without structure: `*` matches any run of characters.
+pub(crate) fn key_glob(glob: &str) -> Result<globset::Glob, PatternError> {
+    let bad = |reason: String| PatternError::Glob { glob: glob.to_owned(), reason };
+    if glob.len() > MAX_PATTERN {
+        return Err(PatternError::TooLong);
+    }
+    let mut alternatives = Vec::new();
+    expand(glob, &mut alternatives).map_err(|reason| bad(reason.into()))?;
+    GlobBuilder::new(glob).backslash_escape(true).build().map_err(|e| bad(e.kind().to_string()))
+}
+
 /// Expand `{a,b}` into its alternatives.
 fn expand(glob: &str, out: &mut Vec<String>) -> Result<(), &'static str> {
     let mut depth = 0u32;

@@ -1,8 +1,9 @@
 //! What is asked of the policy, and what it answers.
 
+use crate::class::Class;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What an operation does with a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -92,10 +93,12 @@ pub enum Request {
     },
     /// Resolving a name.
     Lookup {
+        /// For which class: `wasi:sockets` or `wasi:http`.
+        class: Class,
         /// The name as the guest wrote it.
         host: String,
     },
-    /// An HTTP request.
+    /// An HTTP request: judged once before the name is resolved, and once for the address that it will go to.
     Http {
         /// Method, upper case as sent.
         method: String,
@@ -105,6 +108,22 @@ pub enum Request {
         host: String,
         /// Port.
         port: u16,
+        /// The address that the name was resolved to; `None` before that.
+        address: Option<IpAddr>,
+    },
+    /// Reading a credential.
+    Credential {
+        /// Its key.
+        key: String,
+    },
+    /// An action of a semantic class, announced through `act:consent`.
+    Consent {
+        /// The class, as the guest wrote it.
+        class: String,
+        /// What it is about.
+        key: String,
+        /// Further dimensions.
+        arguments: Vec<(String, String)>,
     },
 }
 
@@ -137,6 +156,8 @@ pub enum Reason {
     AskMode,
     /// Not a regular file or directory; such files are never opened.
     SpecialFile,
+    /// A physical class that was announced through `act:consent`: its operations are judged themselves.
+    NotSemantic,
     /// The request itself is malformed, so no rule was consulted.
     Malformed,
     /// This host has no implementation of the operation.

@@ -3,7 +3,7 @@
 use crate::class::{Class, Kind};
 use crate::host::Host;
 use crate::node::{Node, NodeError, Value};
-use crate::pattern::PathPattern;
+use crate::pattern::{PathPattern, key_glob};
 use crate::request::Protocol;
 use crate::source::Source;
 use ipnet::IpNet;
@@ -227,7 +227,9 @@ fn constraint(
         Kind::Semantic => {
             let mut dimensions = Vec::with_capacity(members.len());
             for member in members {
-                dimensions.push((member.key.clone(), member.value.text(&member.key)?.to_owned()));
+                let glob = member.value.text(&member.key)?;
+                key_glob(glob).map_err(|e| NodeError::new(member.value.line, e.to_string()))?;
+                dimensions.push((member.key.clone(), glob.to_owned()));
             }
             Matches::Dimensions(dimensions)
         }

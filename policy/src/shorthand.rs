@@ -1,7 +1,7 @@
 //! `--allow` and `--deny`: `CLASS` or `CLASS=RULE`.
 
 use crate::class::{Class, Kind};
-use crate::pattern::PathPattern;
+use crate::pattern::{PathPattern, key_glob};
 use crate::request::Protocol;
 use crate::rule::{Anchors, Matches, Ports, Rule, Target};
 use crate::source::Source;
@@ -94,9 +94,9 @@ fn parse_rule(flag: Flag, class: &Class, text: &str, anchors: &Anchors<'_>) -> R
         Kind::Sockets => socket(text),
         Kind::Credentials => Err(format!("act:credentials takes no rule: write {} creds", flag.as_str())),
         Kind::Semantic if text.is_empty() => Err("empty key".into()),
-        Kind::Semantic => match globset::Glob::new(text) {
+        Kind::Semantic => match key_glob(text) {
             Ok(_) => Ok(Matches::Dimensions(vec![("key".into(), text.to_owned())])),
-            Err(e) => Err(format!("invalid glob `{text}`: {}", e.kind())),
+            Err(e) => Err(e.to_string()),
         },
     }
 }

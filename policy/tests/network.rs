@@ -117,7 +117,8 @@ fn names() {
             ("9.9.9.9:443", Tcp, &[], "grant"),
         ],
     );
-    let lookup = |host: &str| word(engine.decide(&Request::Lookup { host: host.into() }));
+    let lookup =
+        |host: &str| word(engine.decide(&Request::Lookup { class: act_policy::Class::sockets(), host: host.into() }));
     for (host, expected) in [
         ("api.example.com", "allow"),
         ("API.Example.COM.", "allow"),
@@ -150,7 +151,13 @@ fn http_axes() {
     );
     let engine = engine(&declared, &["+http"]);
     let http = |method: &str, scheme: &str, host: &str, port| {
-        word(engine.decide(&Request::Http { method: method.into(), scheme: scheme.into(), host: host.into(), port }))
+        word(engine.decide(&Request::Http {
+            method: method.into(),
+            scheme: scheme.into(),
+            host: host.into(),
+            port,
+            address: None,
+        }))
     };
     assert_eq!(http("GET", "https", "API.example.com.", 443), "allow");
     assert_eq!(http("POST", "https", "api.example.com", 443), "ceiling");
@@ -208,4 +215,30 @@ fn an_address_that_was_looked_up_gets_an_entry_of_its_own() {
     assert!(
         good.allows_anything() && !entry("10.0.0.1").allows_anything() && !entry("64:ff9b::a00:1").allows_anything()
     );
+}
+
+#[test]
+fn what_a_name_resolves_to_can_be_denied_by_a_range() {
+    let declared = manifest(r#"{"wasi:http": {"constraints": [{"host": "*"}]}}"#);
+    let grant = r#"{"http": {"mode": "allowlist", "allow": [{"host": "api.example.com"}, {"cidr": "10.9.0.0/16"}],
+        "deny": [{"cidr": "10.0.0.0/24"}, {"cidr": "127.0.0.0/8", "except-ports": [3000]}]}}"#;
+    let engine = resolve(&declared, &Operator { grants: &[grant], ..Operator::default() }).0;
+    let asked = |host: &str, port: u16, address: Option<&str>| {
+        let address = address.map(|a| a.parse::<IpAddr>().unwrap());
+        let (method, scheme, host) = ("GET".into(), "https".into(), host.into());
+        word(engine.decide(&Request::Http { method, scheme, host, port, address }))
+    };
+    assert_eq!(asked("api.example.com", 443, None), "allow");
+    assert_eq!(asked("api.example.com", 443, Some("192.0.2.1")), "allow");
+    assert_eq!(asked("api.example.com", 443, Some("10.0.0.7")), "rule");
+    assert_eq!(asked("api.example.com", 443, Some("64:ff9b::a00:7")), "rule");
+    assert_eq!(asked("api.example.com", 3000, Some("127.0.0.1")), "allow");
+    assert_eq!(asked("api.example.com", 3001, Some("127.0.0.1")), "rule");
+    assert_eq!(asked("10.9.1.1", 80, None), "allow");
+    // A range allows literal addresses, never a name that happens to resolve into it.
+    assert_eq!(asked("other.example.com", 80, Some("10.9.1.1")), "grant");
+    let lookup =
+        |host: &str| word(engine.decide(&Request::Lookup { class: act_policy::Class::http(), host: host.into() }));
+    assert_eq!(lookup("api.example.com"), "allow");
+    assert_eq!(lookup("other.example.com"), "grant");
 }

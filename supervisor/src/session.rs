@@ -9,7 +9,7 @@ use crate::exit::Failure;
 use crate::sandbox::spawn::Ended;
 use crate::sandbox::{Layer, Sandbox, SandboxError};
 use crate::signals::Signals;
-use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Request};
+use act_policy::{Access, Class, Decision, Engine, KernelPlan, NetEntry, Request};
 use act_wire::{ChannelError, ContentPart, GuestError, Observed, Record, ToGuest, ToSupervisor, Tool, ToolEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
 
     /// The component's tools, or its error.
     pub fn list_tools(&mut self, timeout: Option<Duration>) -> Result<Result<Vec<Tool>, GuestError>, SessionError> {
-        let call = self.number();
+        let call = self.begin_call();
         self.send(&ToGuest::ListTools { call, metadata: Vec::new() })?;
         self.run(timeout, |message| match message {
             ToSupervisor::Tools { call: n, result } if n == call => match &result {
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
         metadata: Vec<(String, Vec<u8>)>,
         timeout: Option<Duration>,
     ) -> Result<Output, SessionError> {
-        let call = self.number();
+        let call = self.begin_call();
         self.send(&ToGuest::CallTool { call, name: name.to_owned(), arguments, metadata })?;
         let mut output = Output::default();
         let mut bytes = 0u64;
@@ -148,7 +148,9 @@ impl<'a> Session<'a> {
         self.next_call - 1
     }
 
-    fn number(&mut self) -> u32 {
+    /// Begin a call: its number, and its CPU time.
+    fn begin_call(&mut self) -> u32 {
+        self.sandbox.begin_call();
         let number = self.next_call;
         self.next_call += 1;
         number
@@ -279,7 +281,7 @@ impl<'a> Session<'a> {
 
     /// Judge a look-up; the resolver works on it while the loop goes on.
     fn resolve(&mut self, ask: u32, host: String) -> Result<(), SessionError> {
-        let request = Request::Lookup { host };
+        let request = Request::Lookup { class: Class::sockets(), host };
         let verdict = self.engine.decide(&request);
         let policy = self.engine.policy();
         if verdict.decision == Decision::Ask {
@@ -287,7 +289,7 @@ impl<'a> Session<'a> {
         } else {
             self.trail.judged(policy, &request, &verdict);
         }
-        let Request::Lookup { host } = request else { return Ok(()) };
+        let Request::Lookup { host, .. } = request else { return Ok(()) };
         if !verdict.allowed() || !self.resolver.begin(ask, &host) {
             return self.send(&ToGuest::Resolved { ask, addresses: Vec::new() });
         }

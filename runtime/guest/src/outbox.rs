@@ -83,8 +83,12 @@ fn weight(record: &Record) -> usize {
     match &record.request {
         Request::File { path, .. } => path.len(),
         Request::Connect { names, .. } => names.iter().map(String::len).sum(),
-        Request::Lookup { host } => host.len(),
+        Request::Lookup { host, .. } => host.len(),
         Request::Http { method, scheme, host, .. } => method.len() + scheme.len() + host.len(),
-        _ => 0,
+        Request::Credential { key } => key.len(),
+        Request::Consent { class, key, arguments } => {
+            class.len() + key.len() + arguments.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+        }
+        Request::Bind { .. } | Request::Listen { .. } => 0,
     }
 }

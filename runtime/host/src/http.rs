@@ -43,5 +43,6 @@ fn describe(request: &http::Request<WasiBody>) -> Option<Request> {
         scheme: scheme.as_str().to_owned(),
         host: host.to_owned(),
         port,
+        address: None,
     })
 }

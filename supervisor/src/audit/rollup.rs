@@ -1,6 +1,6 @@
 //! Allowed operations of one call, counted by class, verb and rule.
 
-use act_policy::{Access, Class, Engine, Policy, Request, Verdict};
+use act_policy::{Access, Class, Engine, Kind, Policy, Request, Verdict, escape};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -26,6 +26,8 @@ impl Rollup {
             Request::Listen { .. } => "listen",
             Request::Lookup { .. } => "lookup",
             Request::Http { .. } => "request",
+            Request::Credential { .. } => "credential",
+            Request::Consent { .. } => "consent",
         };
         let class = short_name(&Engine::class_of(request));
         let rule = verdict.rule.and_then(|id| policy.rule(id)).map(|r| r.text.clone()).unwrap_or_default();
@@ -62,5 +64,9 @@ impl Rollup {
 
 /// `filesystem` of `wasi:filesystem`.
 fn short_name(class: &Class) -> String {
-    class.as_str().split_once(':').map_or(class.as_str(), |(_, name)| name).to_owned()
+    let id = class.as_str();
+    escape(match class.kind() {
+        Kind::Semantic => id,
+        _ => id.split_once(':').map_or(id, |(_, name)| name),
+    })
 }

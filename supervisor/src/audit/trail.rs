@@ -139,7 +139,7 @@ impl Trail {
         } else {
             self.denials += 1;
         }
-        let class = Engine::class_of(request);
+        let class = escape(Engine::class_of(request).as_str());
         let (mark, gap) = if verdict.allowed() { ("✓ allow", " ") } else { ("✗ deny", "  ") };
         let (what, why, mode) = (request.describe(), policy.reason(verdict), policy.mode_of(request));
         let text = if verdict.allowed() {
@@ -152,7 +152,7 @@ impl Trail {
 
     /// An operation that the guest let pass against the policy: its host check does not work, or was taken over.
     pub fn bypassed(&self, policy: &Policy, request: &Request, own: &Verdict) {
-        let class = Engine::class_of(request);
+        let class = escape(Engine::class_of(request).as_str());
         let (what, why) = (request.describe(), escape(&policy.reason(own)));
         self.line(&format!("⚠ host check bypassed  {class}  {what}   {why}"));
     }
@@ -160,7 +160,7 @@ impl Trail {
     /// An operation that needed an answer which nobody could give.
     pub fn unanswered(&mut self, policy: &Policy, request: &Request) {
         self.denials += 1;
-        let class = Engine::class_of(request);
+        let class = escape(Engine::class_of(request).as_str());
         let mode = policy.mode_of(request);
         self.line(&format!("? ask-deny  {class}  {}   no prompt channel  mode:{mode}", request.describe()));
     }
@@ -168,7 +168,7 @@ impl Trail {
     /// An operation that the host check let pass and Landlock refused.
     pub fn landlock(&mut self, request: &Request) {
         self.denials += 1;
-        let class = Engine::class_of(request);
+        let class = escape(Engine::class_of(request).as_str());
         self.line(&format!("✗ deny  {class}  {}   kernel: landlock", request.describe()));
     }
 

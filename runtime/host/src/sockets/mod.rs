@@ -13,7 +13,7 @@ mod pins;
 pub use lookup2::AddressStream;
 
 use crate::gate::{Answer, Gate};
-use act_policy::{Decision, Request};
+use act_policy::{Class, Decision, Request};
 use pins::Pins;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ impl Names {
         if let Some(address) = literal(&host) {
             return Box::pin(std::future::ready(Ok(vec![address])));
         }
-        let request = Request::Lookup { host: host.clone() };
+        let request = Request::Lookup { class: Class::sockets(), host: host.clone() };
         if self.gate.peek(&request).decision == Decision::Deny {
             self.gate.judge(request);
             return Box::pin(std::future::ready(Err(LookupError::Denied)));

@@ -26,7 +26,7 @@ const MAC: usize = 32;
 /// Largest compiled component in bytes.
 const MAX_CODE: u64 = 2 << 30;
 /// What the compiler may use: memory for the largest components that people run.
-const COMPILE_LIMITS: Rlimits = Rlimits { data: 4 << 30, files: 64, file_size: MAX_CODE, cpu: Some(600) };
+const COMPILE_LIMITS: Rlimits = Rlimits { data: 4 << 30, files: 64, file_size: MAX_CODE, cpu: 600 };
 /// How long one compilation may take.
 const COMPILE_DEADLINE: Duration = Duration::from_mins(10);
 /// Silence before people are told that a compilation is under way.

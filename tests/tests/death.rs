@@ -9,7 +9,7 @@
 )]
 
 use act_tests::{Guest, Running, World, case, process, require, root};
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -139,6 +139,33 @@ fn a_call_that_runs_out_of_time() {
     case("a call that is fast enough");
     let flags = &["--timeout", "30s", "--allow", "fs"];
     world.call(&component, "read_file", &json!({ "path": "{D}/a.txt" }), flags).exits(0);
+}
+
+/// Soft `RLIMIT_CPU` of a process in seconds.
+fn cpu_limit(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let line = text.lines().find(|l| l.starts_with("Max cpu time")).unwrap();
+    let soft = line.split_whitespace().nth(3).unwrap();
+    soft.parse().unwrap_or_else(|_| panic!("no limit: {line}"))
+}
+
+#[test]
+fn cpu_time_has_a_bound() {
+    let Some((world, component)) = world() else { return };
+    for (flags, budget) in [(&[][..], 3602..=3604), (&["--timeout", "30s"][..], 32..=34)] {
+        case(&format!("{flags:?}"));
+        let act = spin(&world, &component, flags);
+        let guest = process::spinning_guest(act.pid());
+        let limit = cpu_limit(guest);
+        assert!(budget.contains(&limit), "{limit} s");
+        // The budget is used up sooner: one second from now.
+        let limit = rustix::process::Rlimit { current: Some(process::ticks(guest) / 100 + 1), maximum: None };
+        rustix::process::prlimit(rustix::process::Pid::from_raw(guest), Resource::Cpu, limit).unwrap();
+        let run = act.finish_within(Duration::from_secs(10));
+        run.one_error(6, "it used up its CPU time").says("audit: ● spin  killed ");
+        run.says(" cpu=");
+        assert!(!run.err.contains("cpu=none"), "{}", run.err);
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ const HANDLES: u32 = 4096;
 const FILE_SIZE: u64 = 16 << 30;
 /// Bytes that one call may return.
 pub const OUTPUT: u64 = 64 << 20;
+/// CPU time that one call may use where it has no time limit.
+const CALL_CPU: Duration = Duration::from_secs(3600);
 /// Threads of the guest process: main, clock and one for blocking file calls, with room for none besides.
 const TASKS: u32 = 4;
 
@@ -37,9 +39,13 @@ impl Default for Limits {
 impl Limits {
     /// Resource limits of the child.
     pub fn rlimits(&self) -> Rlimits {
-        // One second more than the call may take, so that the supervisor's own clock comes first.
-        let cpu = self.timeout.map(|t| t.as_secs() + 2);
+        let cpu = self.call_cpu();
         Rlimits { data: self.memory.saturating_add(OVERHEAD), files: DESCRIPTORS, file_size: FILE_SIZE, cpu }
+    }
+
+    /// Seconds of CPU time for one call: more than it may take, so that the supervisor's own clock comes first.
+    pub fn call_cpu(&self) -> u64 {
+        self.timeout.unwrap_or(CALL_CPU).as_secs().saturating_add(2)
     }
 
     /// Limits of the cgroup.
@@ -55,11 +61,7 @@ impl Limits {
     /// Which mechanism holds which limit, for the isolation line.
     pub fn held_by(&self, controllers: Option<Controllers>) -> String {
         let c = controllers.unwrap_or_default();
-        let cpu = match (c.cpu, self.timeout) {
-            (true, _) => "cgroup",
-            (false, Some(_)) => "rlimit",
-            (false, None) => "none",
-        };
+        let cpu = if c.cpu { "cgroup+rlimit" } else { "rlimit" };
         let memory = if c.memory { "cgroup+rlimit" } else { "rlimit" };
         // The seccomp program lets the child make no task at all.
         let pids = if c.pids { "cgroup+seccomp" } else { "seccomp" };

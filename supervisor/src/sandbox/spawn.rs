@@ -20,8 +20,9 @@ pub struct Rlimits {
     pub files: u64,
     /// `RLIMIT_FSIZE`: the largest file that can be written.
     pub file_size: u64,
-    /// `RLIMIT_CPU`: seconds of CPU time; `None`: no limit.
-    pub cpu: Option<u64>,
+    /// `RLIMIT_CPU`: seconds of CPU time. Only the soft limit, so that it can be renewed for each call; the child can
+    /// neither raise it nor ignore its signal once seccomp holds.
+    pub cpu: u64,
 }
 
 /// What to start and how.
@@ -53,6 +54,28 @@ pub struct Child {
 }
 
 impl Child {
+    /// Let the child use this many seconds of CPU time from now on (`RLIMIT_CPU`). Where that cannot be set, what is left
+    /// of the last budget holds.
+    pub fn renew_cpu(&self, seconds: u64) {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let (Some(pid), Some(used)) = (Pid::from_raw(self.pid), self.cpu_used()) else { return };
+        let maximum = rustix::process::getrlimit(Resource::Cpu).maximum;
+        let current = used.saturating_add(seconds);
+        let current = maximum.map_or(current, |maximum| maximum.min(current));
+        let _ = prlimit(Some(pid), Resource::Cpu, Rlimit { current: Some(current), maximum });
+    }
+
+    /// CPU time of all threads so far, in seconds, rounded up.
+    fn cpu_used(&self) -> Option<u64> {
+        let mut clock = 0;
+        // SAFETY: `clock` is valid for writing; the call keeps no pointer.
+        let found = unsafe { libc::clock_getcpuclockid(self.pid, &raw mut clock) };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is valid for writing; the call keeps no pointer, and an unknown clock is an error.
+        let read = found == 0 && unsafe { libc::clock_gettime(clock, &raw mut time) } == 0;
+        read.then(|| u64::try_from(time.tv_sec).unwrap_or(0) + 1)
+    }
+
     /// Kill the child and wait for its end.
     pub fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
@@ -170,6 +193,8 @@ impl Birth<'_> {
         let fixed = |resource: libc::__rlimit_resource_t, value: u64| {
             (resource as libc::c_uint, libc::rlimit { rlim_cur: value, rlim_max: value })
         };
+        let cpu_hard =
+            rustix::process::getrlimit(rustix::process::Resource::Cpu).maximum.unwrap_or(libc::RLIM_INFINITY);
         let plan = Plan {
             program: self.program.as_raw_fd(),
             argv: [self.name.as_ptr(), std::ptr::null()],
@@ -188,7 +213,10 @@ impl Birth<'_> {
                 fixed(libc::RLIMIT_NOFILE, self.limits.files),
                 fixed(libc::RLIMIT_DATA, self.limits.data),
                 fixed(libc::RLIMIT_FSIZE, self.limits.file_size),
-                fixed(libc::RLIMIT_CPU, self.limits.cpu.unwrap_or(libc::RLIM_INFINITY)),
+                (
+                    libc::RLIMIT_CPU as libc::c_uint,
+                    libc::rlimit { rlim_cur: self.limits.cpu.min(cpu_hard), rlim_max: cpu_hard },
+                ),
             ],
         };
         let mut pidfd: i32 = -1;

@@ -175,6 +175,8 @@ pub struct Sandbox {
     pub isolation: Isolation,
     /// Microseconds of the child's own start phases.
     pub phases: [u32; 4],
+    /// Seconds of CPU time that one call may use.
+    call_cpu: u64,
     reaped: bool,
 }
 
@@ -201,6 +203,7 @@ impl Sandbox {
                 limits: setup.limits.held_by(controllers),
             },
             phases: [0; 4],
+            call_cpu: setup.limits.call_cpu(),
             reaped: false,
         };
         let shown: Vec<Vec<u8>> = setup.preopens.iter().map(|p| p.host.clone()).collect();
@@ -288,6 +291,11 @@ impl Sandbox {
         verify(&self.child, &expected).map_err(SandboxError::Unconfined)?;
         self.phases = report.phases;
         Ok(())
+    }
+
+    /// Give the child the CPU time of a new call.
+    pub fn begin_call(&self) {
+        self.child.renew_cpu(self.call_cpu);
     }
 
     /// Wait for a child that has closed its channel or was killed.

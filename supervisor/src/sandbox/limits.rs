@@ -39,7 +39,8 @@ impl Default for Limits {
 impl Limits {
     /// Resource limits of the child.
     pub fn rlimits(&self) -> Rlimits {
-        let cpu = self.call_cpu();
+        // Where it cannot be renewed, it has to last for all calls.
+        let cpu = self.call_cpu().max(CALL_CPU.as_secs());
         Rlimits { data: self.memory.saturating_add(OVERHEAD), files: DESCRIPTORS, file_size: FILE_SIZE, cpu }
     }
 

@@ -55,7 +55,7 @@ pub struct Child {
 
 impl Child {
     /// Let the child use this many seconds of CPU time from now on (`RLIMIT_CPU`). Where that cannot be set, what is left
-    /// of the last budget holds.
+    /// of the last budget holds: a child of another user needs `CAP_SYS_RESOURCE`, which even root may lack.
     pub fn renew_cpu(&self, seconds: u64) {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
         let (Some(pid), Some(used)) = (Pid::from_raw(self.pid), self.cpu_used()) else { return };

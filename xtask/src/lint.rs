@@ -22,7 +22,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // The release profile, because its build scripts and macros are needed for the tests anyway.
     let clippy = ["clippy", "--release", "--locked", "--all-targets"];
     let strict = ["--", "-D", "warnings"];
-    process::run(process::cargo()?.args(clippy).args(strict))?;
+    process::run(process::cargo()?.args(clippy).args(["--features", "vm-tests/vm"]).args(strict))?;
     if arguments.all {
         // One by one, as they are built: together, cargo would merge their features.
         for package in RUNTIME {

@@ -10,6 +10,7 @@ mod process;
 mod project;
 mod setup;
 mod test;
+mod vm;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -43,6 +44,8 @@ enum Command {
     },
     /// Run all tests; further arguments go to cargo nextest
     Test(test::Arguments),
+    /// Boot other kernels in virtual machines and run what this one cannot show
+    VmTest(vm::Arguments),
     /// Check formatting, clippy and licences
     Lint(lint::Arguments),
     /// Show the main job on real input, step by step
@@ -68,6 +71,7 @@ fn run(command: Command) -> Result<()> {
         Command::Guests(arguments) => guests::run(&arguments),
         Command::Ebpf { check } => ebpf::run(check),
         Command::Test(arguments) => test::run(&arguments),
+        Command::VmTest(arguments) => vm::run(&arguments),
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -34,7 +34,29 @@ pub(crate) fn target() -> Result<PathBuf> {
     let version = version.split_whitespace().nth(1).context("`rustc --version` printed no version")?;
     let lock = root()?.join("Cargo.lock");
     let lock = std::fs::read(&lock).with_context(|| format!("read {}", lock.display()))?;
-    Ok(cache()?.join(format!("target-{version}-{}", key(&[&lock]))))
+    let folder = cache()?.join(format!("target-{version}-{}", key(&[&lock])));
+    forget_other_tree(&folder)?;
+    Ok(folder)
+}
+
+/// Cargo takes what another copy of the sources left in the same target folder for up to date if these sources are
+/// older. So the packages of this project are built anew when the folder was last used from another place; what they
+/// depend on stays.
+fn forget_other_tree(target: &Path) -> Result<()> {
+    let (mark, root) = (target.join(".tree"), root()?);
+    if std::fs::read(&mark).is_ok_and(|last| last == root.as_os_str().as_encoded_bytes()) {
+        return Ok(());
+    }
+    let fingerprints = std::fs::read_dir(target.join("release/.fingerprint")).into_iter().flatten();
+    for entry in fingerprints {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if ["act-", "xtask-", "vm-tests-"].iter().any(|ours| name.starts_with(ours)) {
+            std::fs::remove_dir_all(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    std::fs::create_dir_all(target)?;
+    std::fs::write(&mark, root.as_os_str().as_encoded_bytes()).with_context(|| format!("write {}", mark.display()))
 }
 
 /// The first 12 hex digits of the SHA-256 of the parts, each with its length before it.

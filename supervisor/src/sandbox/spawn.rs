@@ -1,6 +1,6 @@
 //! Birth of a child: inside its cgroup, without descriptors, capabilities, environment or terminal.
 //!
-//! Everything that the child needs is made before `clone3(2)` (Linux 5.3; `CLONE_INTO_CGROUP` 5.7); between it and
+//! Everything that the child needs is made before `clone3(2)` (Linux 5.3; `CLONE_INTO_CGROUP` 5.7); between it and 5.11 brought `CLOSE_RANGE_CLOEXEC`.
 //! `execveat(2)` the child makes raw system calls only and allocates nothing. A step that fails is written as two
 //! bytes, step and errno, to a pipe that `execveat` closes.
 
@@ -153,7 +153,7 @@ const STEPS: [&str; 16] = [
     "prctl(PR_SET_NO_NEW_PRIVS)",
     "prctl(PR_SET_PDEATHSIG)",
     "dup3",
-    "close_range",
+    "close_range (act needs Linux 5.14)",
     "execveat",
 ];
 

@@ -2,7 +2,7 @@
 
 use super::{python, wasm};
 use crate::process;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::process::Command;
 
 pub(crate) fn install() -> Result<()> {
@@ -14,15 +14,10 @@ pub(crate) fn install() -> Result<()> {
     if process::find(&["apt-get"]).is_none() {
         bail!("this needs what Debian calls {}: install it with your system's package manager", missing.join(" "));
     }
-    let Some(prefix) = root_prefix() else {
+    if root_prefix().is_none() {
         bail!("missing system packages; run `sudo {command}` and start again");
-    };
+    }
     eprintln!("setup: installing {}", missing.join(" "));
-    let apt = |arguments: &[&str]| {
-        let mut words = prefix.iter().copied().chain(["apt-get", "-o", "DPkg::Lock::Timeout=300", "-q"]);
-        let mut apt = Command::new(words.next().unwrap_or("apt-get"));
-        process::run(apt.args(words).args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
     apt(&["update"])?;
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     apt(&arguments)?;
@@ -30,6 +25,14 @@ pub(crate) fn install() -> Result<()> {
         [] => Ok(()),
         rest => bail!("apt installed {}, but it does not work here; see the output above", rest.join(" ")),
     }
+}
+
+/// Runs apt-get as root.
+pub(crate) fn apt(arguments: &[&str]) -> Result<()> {
+    let prefix = root_prefix().context("apt-get needs root, and sudo asks for a password")?;
+    let mut words = prefix.iter().copied().chain(["apt-get", "-o", "DPkg::Lock::Timeout=300", "-q"]);
+    let mut apt = Command::new(words.next().unwrap_or("apt-get"));
+    process::run(apt.args(words).args(arguments).env("DEBIAN_FRONTEND", "noninteractive"))
 }
 
 /// The Debian names of what does not work yet.
@@ -50,7 +53,7 @@ fn missing() -> Vec<&'static str> {
 }
 
 /// The words before `apt-get` that make it run as root, if that is possible without a question.
-fn root_prefix() -> Option<&'static [&'static str]> {
+pub(crate) fn root_prefix() -> Option<&'static [&'static str]> {
     if process::output(Command::new("id").arg("-u")).is_ok_and(|id| id == "0") {
         return Some(&[]);
     }

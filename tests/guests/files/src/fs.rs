@@ -48,11 +48,16 @@ pub(crate) fn read(path: &str) -> ActResult<String> {
     }
 }
 
-pub(crate) fn write(path: &str, text: &str) -> ActResult<String> {
+pub(crate) fn write(path: &str, text: &str, times: u32) -> ActResult<String> {
     let file = open(path, OpenFlags::CREATE | OpenFlags::TRUNCATE, DescriptorFlags::WRITE)?;
     let mut done = 0;
-    while done < text.len() {
-        done += file.write(&text.as_bytes()[done..], done as u64).map_err(error)? as usize;
+    for _ in 0..times {
+        let mut left = text.as_bytes();
+        while !left.is_empty() {
+            let written = file.write(left, done).map_err(error)?;
+            left = &left[written as usize..];
+            done += written;
+        }
     }
     Ok(format!("wrote {done}"))
 }

@@ -66,9 +66,9 @@ mod component {
         fs::read(&path)
     }
 
-    #[act_tool(description = "Replace a file")]
-    fn write_file(path: String, text: String) -> ActResult<String> {
-        fs::write(&path, &text)
+    #[act_tool(description = "Replace a file by a text, that many times over")]
+    fn write_file(path: String, text: String, times: Option<u32>) -> ActResult<String> {
+        fs::write(&path, &text, times.unwrap_or(1))
     }
 
     #[act_tool(description = "Append to a file")]

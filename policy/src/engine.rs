@@ -1,14 +1,22 @@
 //! The compiled policy and its one decision function.
+//!
+//! A request is looked up once in the indexes, which tell the matching rule of every list ([`Hits`]). What the lists say
+//! is then judged by four gates: the component's ceiling, the managed layer, the grant, and the permission rules. All
+//! have to let it pass; [`Engine::decide`] and everything that explains are views of that [`Judgement`].
 
-use crate::class::{Class, Kind, Mode};
-use crate::file_set::{FileMatch, FileSet};
-use crate::host::{Host, effective_address, embedded_ipv4};
+use crate::class::{Class, Kind};
+use crate::gates::{Judgement, Strict};
+use crate::host::Host;
+use crate::index::files::{FileIndex, Speaks};
+use crate::index::net::{NetIndex, NetKind, NetQuery, forms};
+use crate::index::tools::ToolIndex;
+use crate::index::{Hits, List, Listed};
 use crate::pattern::{PatternError, key_glob};
+use crate::permission::Aspect;
 use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Access, Decision, Protocol, Reason, Request, RuleId, Verdict};
-use crate::rule::{Matches, Target};
+use crate::rule::Matches;
 use globset::GlobMatcher;
-use ipnet::{IpNet, Ipv4Net};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,50 +26,87 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Debug)]
 pub struct Engine {
     policy: Policy,
-    files: Files,
+    pub(crate) files: FileIndex,
+    pub(crate) net: NetIndex,
+    tools: ToolIndex,
+    /// Rules over keys, commands and placements: few, and tried one by one.
+    others: Vec<Other>,
     /// The globs of rules over dimensions.
-    dimensions: HashMap<RuleId, Vec<(String, GlobMatcher)>>,
+    dimensions: HashMap<RuleId, (Listed, Vec<(String, GlobMatcher)>)>,
+    pub(crate) strict: Strict,
+    classes: Classes,
+}
+
+/// Where the policy of each physical class stands.
+#[derive(Clone, Copy, Debug)]
+struct Classes {
+    files: Option<usize>,
+    http: Option<usize>,
+    sockets: Option<usize>,
+    credentials: Option<usize>,
 }
 
 #[derive(Debug)]
-struct Files {
-    declared: FileSet,
-    allow: FileSet,
-    deny: FileSet,
+struct Other {
+    listed: Listed,
+    matches: Words,
 }
 
-/// One end of a connection, as the rules see it: a single address, or a whole range when tables are lowered.
-#[derive(Clone, Copy)]
-pub(crate) struct Peer<'a> {
-    pub(crate) range: IpNet,
-    /// The IPv4 address that the address embeds: it can only be denied by it.
-    pub(crate) embedded: Option<Ipv4Net>,
-    pub(crate) port: u16,
-    pub(crate) protocol: Protocol,
-    pub(crate) names: &'a [String],
+#[derive(Debug)]
+enum Words {
+    Key(GlobMatcher),
+    Command(Vec<GlobMatcher>),
+    Placement(Option<String>),
 }
 
 impl Engine {
     /// Compile a policy.
     pub fn compile(policy: Policy) -> Result<Self, PatternError> {
-        let class = policy.class(&Class::filesystem());
-        let set = |ids: &[RuleId]| FileSet::new(ids.iter().filter_map(|id| policy.rule(*id).map(|rule| (*id, rule))));
-        let files = match class {
-            Some(class) => Files {
-                declared: set(class.declared.as_deref().unwrap_or_default())?,
-                allow: set(&class.allow)?,
-                deny: set(&class.deny)?,
-            },
-            None => Files { declared: set(&[])?, allow: set(&[])?, deny: set(&[])? },
-        };
+        let mut files = FileIndex::default();
+        let mut tools = ToolIndex::default();
+        let mut net = Vec::new();
+        let mut others = Vec::new();
         let mut dimensions = HashMap::new();
-        for (id, rule) in (0..).map(RuleId).zip(&policy.rules) {
-            if let Matches::Dimensions(rules) = &rule.matches {
-                let globs = rules.iter().map(|(name, glob)| Ok((name.clone(), key_glob(glob)?.compile_matcher())));
-                dimensions.insert(id, globs.collect::<Result<_, PatternError>>()?);
+        for (list, id, aspect) in listed(&policy) {
+            let Some(rule) = policy.rule(id) else { continue };
+            let listed = Listed { list, rule: id, rank: rule.source.layer as u8 };
+            match &rule.matches {
+                Matches::File { path, write } => {
+                    let speaks = match (list, aspect) {
+                        (_, Some(_)) => Speaks { reads: !write, writes: *write },
+                        (List::Deny | List::ManagedDeny, None) => Speaks::BOTH,
+                        (_, None) => Speaks { reads: true, writes: *write },
+                    };
+                    files.add(listed, speaks, path)?;
+                }
+                Matches::Tool { component, tool } => tools.add(listed, component, tool)?,
+                Matches::Dimensions(rules) => {
+                    let globs = rules.iter().map(|(name, glob)| Ok((name.clone(), key_glob(glob)?.compile_matcher())));
+                    dimensions.insert(id, (listed, globs.collect::<Result<_, PatternError>>()?));
+                }
+                Matches::Key(glob) => {
+                    others.push(Other { listed, matches: Words::Key(key_glob(glob)?.compile_matcher()) });
+                }
+                Matches::Command(words) => {
+                    let globs = words.iter().map(|w| Ok(key_glob(w)?.compile_matcher()));
+                    let globs = globs.collect::<Result<_, PatternError>>()?;
+                    others.push(Other { listed, matches: Words::Command(globs) });
+                }
+                Matches::Ui(place) => others.push(Other { listed, matches: Words::Placement(place.clone()) }),
+                network @ (Matches::Socket { .. } | Matches::Http { .. } | Matches::Host { .. }) => {
+                    net.push((listed, network.clone()));
+                }
             }
         }
-        Ok(Self { policy, files, dimensions })
+        let place = |class: Class| policy.classes.iter().position(|c| c.class == class);
+        let classes = Classes {
+            files: place(Class::filesystem()),
+            http: place(Class::http()),
+            sockets: place(Class::sockets()),
+            credentials: place(Class::credentials()),
+        };
+        let strict = Strict::new(&policy);
+        Ok(Self { files, net: NetIndex::new(net.into_iter()), tools, others, dimensions, strict, classes, policy })
     }
 
     /// The policy behind the decisions.
@@ -71,21 +116,34 @@ impl Engine {
 
     /// Decide.
     pub fn decide(&self, request: &Request) -> Verdict {
+        self.judge(request).verdict
+    }
+
+    /// Decide, and tell what each gate said.
+    pub fn judge(&self, request: &Request) -> Judgement {
+        let refused = |reason| Judgement::refused(Verdict::deny(reason));
         match request {
-            Request::File { access, path } => self.file(*access, path),
+            Request::File { access, path } => match canonical(path) {
+                Some(path) => self.file(*access, path),
+                None => refused(Reason::Malformed),
+            },
             Request::Connect { addr, protocol, names } => self.connect(*addr, *protocol, names),
             // No rule can grant listening yet: a rule names where a component may connect to.
             Request::Bind { .. } | Request::Listen { .. } => {
-                let declared = self.policy.class(&Class::sockets()).is_some_and(|c| c.declared.is_some());
-                Verdict::deny(if declared { Reason::NotGranted } else { Reason::OutsideCeiling })
+                let declared = self.class(self.classes.sockets).is_some_and(|c| c.declared.is_some());
+                refused(if declared { Reason::NotGranted } else { Reason::OutsideCeiling })
             }
             Request::Lookup { class, host } => self.lookup(class, host),
             Request::Http { method, scheme, host, port, address } => self.http(method, scheme, host, *port, *address),
-            Request::Credential { .. } => match self.policy.class(&Class::credentials()) {
-                Some(class) => judge(class, |_, _| false),
-                None => Verdict::deny(Reason::OutsideCeiling),
-            },
+            Request::Net { host, port } => self.any_network(host, *port),
+            Request::Credential { key } => {
+                let hits = self.words(|words| matches!(words, Words::Key(glob) if glob.is_match(key)));
+                self.granted(self.classes.credentials, Aspect::Creds, &hits, false)
+            }
             Request::Consent { class, key, arguments } => self.consent(class, key, arguments),
+            Request::Tool { component, tool } => self.permitted(Aspect::Tool, &self.tools.find(component, tool)),
+            Request::Spawn { program, words } => self.spawn(program, words),
+            Request::Ui { placement } => self.ui(placement),
         }
     }
 
@@ -93,69 +151,60 @@ impl Engine {
     pub fn class_of(request: &Request) -> Class {
         match request {
             Request::File { .. } => Class::filesystem(),
-            Request::Http { .. } => Class::http(),
+            Request::Http { .. } | Request::Net { .. } => Class::http(),
             Request::Connect { .. } | Request::Bind { .. } | Request::Listen { .. } => Class::sockets(),
             Request::Lookup { class, .. } => class.clone(),
             Request::Credential { .. } => Class::credentials(),
             Request::Consent { class, .. } => Class::announced(class),
+            Request::Tool { .. } => Class::announced("tool"),
+            Request::Spawn { .. } => Class::announced("spawn"),
+            Request::Ui { .. } => Class::announced("ui"),
         }
     }
 
     /// Whether a name may be shown in a listing.
     pub fn visible(&self, path: &[u8]) -> bool {
-        self.file(Access::Stat, path).decision != Decision::Deny
+        canonical(path).is_some_and(|path| self.file(Access::Stat, path).verdict.decision != Decision::Deny)
     }
 
     /// Whether all below a directory may be written and nothing below it is denied: only such a directory may be
     /// renamed, for a rename carries what is below it to where other rules hold.
     pub fn whole_subtree_writable(&self, path: &[u8]) -> bool {
         let Some(path) = canonical(path) else { return false };
-        let Some(class) = self.policy.class(&Class::filesystem()) else { return false };
-        let granted = match class.mode {
-            Mode::Open => true,
-            Mode::Allowlist => self.files.allow.covers_subtree(path),
-            Mode::Deny | Mode::Ask => false,
-        };
-        granted && self.files.declared.covers_subtree(path) && !self.files.deny.touches(path)
+        let Some(class) = self.class(self.classes.files) else { return false };
+        self.subtree_holds(class, path)
     }
 
-    fn file(&self, access: Access, path: &[u8]) -> Verdict {
-        let Some(class) = self.policy.class(&Class::filesystem()) else { return Verdict::deny(Reason::OutsideCeiling) };
-        let Some(path) = canonical(path) else { return Verdict::deny(Reason::Malformed) };
-        if class.declared.is_none() {
-            return Verdict::deny(Reason::OutsideCeiling);
+    fn class(&self, place: Option<usize>) -> Option<&ClassPolicy> {
+        self.policy.classes.get(place?)
+    }
+
+    /// What the gates say of a request of a class. An agent's own doings have no grant.
+    fn granted(&self, class: Option<usize>, aspect: Aspect, hits: &Hits, stat: bool) -> Judgement {
+        if self.policy.component.is_none() {
+            return self.permitted(aspect, hits);
         }
+        match self.class(class) {
+            Some(class) => Judgement::new(Some(class), Some(aspect), self.strict, hits, stat),
+            None => Judgement::refused(Verdict::deny(Reason::OutsideCeiling)),
+        }
+    }
+
+    /// What the permission rules alone say.
+    fn permitted(&self, aspect: Aspect, hits: &Hits) -> Judgement {
+        Judgement::new(None, Some(aspect), self.strict, hits, false)
+    }
+
+    fn file(&self, access: Access, path: &[u8]) -> Judgement {
         let write = access == Access::Write;
-        let reach = |m: FileMatch| match m {
-            FileMatch::Full(rule) => Some(Some(rule)),
-            FileMatch::Ancestor if access == Access::Stat => Some(None),
-            FileMatch::Ancestor | FileMatch::None => None,
-        };
-        let Some(ceiling) = reach(self.files.declared.find(path, write)) else {
-            return Verdict::deny(Reason::OutsideCeiling);
-        };
-        if let FileMatch::Full(rule) = self.files.deny.find(path, false) {
-            return denied_by(rule);
-        }
-        let grant = match class.mode {
-            Mode::Deny => return Verdict::deny(Reason::NotGranted),
-            Mode::Open => ceiling,
-            Mode::Ask if class.allow.is_empty() => ceiling,
-            Mode::Ask | Mode::Allowlist => match reach(self.files.allow.find(path, write)) {
-                Some(grant) => grant,
-                None => return Verdict::deny(Reason::NotGranted),
-            },
-        };
-        match (ceiling, grant) {
-            (Some(_), Some(rule)) if class.mode == Mode::Ask => ask(rule),
-            (Some(_), Some(rule)) => allowed(rule),
-            _ => Verdict { decision: Decision::Allow, reason: Reason::Ancestor, rule: None },
-        }
+        let hits = self.files.find(path, write);
+        let aspect = if write { Aspect::Write } else { Aspect::Read };
+        self.granted(self.classes.files, aspect, &hits, access == Access::Stat)
     }
 
-    fn connect(&self, addr: SocketAddr, protocol: Protocol, names: &[String]) -> Verdict {
+    fn connect(&self, addr: SocketAddr, protocol: Protocol, names: &[String]) -> Judgement {
         if addr.port() == 0 {
-            return Verdict::deny(Reason::Malformed);
+            return Judgement::refused(Verdict::deny(Reason::Malformed));
         }
         // Rules hold canonical names; the caller may have kept the spelling of the guest.
         let canonical = |name: &String| match Host::parse(name) {
@@ -163,117 +212,128 @@ impl Engine {
             Ok(Host::Address(_)) | Err(_) => None,
         };
         let names: Vec<String> = names.iter().filter_map(canonical).collect();
-        self.peer(&single(addr.ip(), addr.port(), protocol, &names))
+        let (range, embedded) = forms(addr.ip());
+        let kind = NetKind::Socket(Some(protocol));
+        let (range, port) = (Some(range), Some(addr.port()));
+        self.sockets(&NetQuery { kind, range, literal: true, embedded, port, names: &names })
     }
 
-    /// The decision about a connection; also what the kernel tables are computed from.
-    pub(crate) fn peer(&self, peer: &Peer<'_>) -> Verdict {
-        let Some(class) = self.policy.class(&Class::sockets()) else { return Verdict::deny(Reason::OutsideCeiling) };
-        judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
-            Some(Matches::Socket { target, ports, protocols }) => {
-                ports.contains(peer.port)
-                    && (protocols.is_empty() || protocols.contains(&peer.protocol))
-                    && reaches(target, peer, deny)
-            }
-            _ => false,
-        })
+    /// The judgement about a connection; also what the kernel tables are computed from.
+    pub(crate) fn sockets(&self, query: &NetQuery<'_>) -> Judgement {
+        self.granted(self.classes.sockets, Aspect::Net, &self.net.find(query), false)
     }
 
-    fn lookup(&self, class: &Class, host: &str) -> Verdict {
-        let Ok(Host::Name(name)) = Host::parse(host) else { return Verdict::deny(Reason::Malformed) };
-        let Some(class) = self.policy.class(class) else { return Verdict::deny(Reason::OutsideCeiling) };
-        judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
-            Some(Matches::Socket { target, ports, protocols }) => {
-                // A deny of some ports or one protocol leaves the name itself to be looked up.
-                let whole = ports.only.is_empty() && ports.except.is_empty() && protocols.is_empty();
-                (!deny || whole) && names_target(target, &name)
-            }
-            Some(Matches::Http { target, scheme, methods, ports }) => {
-                let whole = ports.only.is_empty() && ports.except.is_empty() && methods.is_empty() && scheme.is_none();
-                (!deny || whole) && target.as_ref().is_some_and(|target| names_target(target, &name))
-            }
-            _ => false,
-        })
+    /// The same for HTTP.
+    pub(crate) fn requests(&self, query: &NetQuery<'_>) -> Judgement {
+        self.granted(self.classes.http, Aspect::Net, &self.net.find(query), false)
     }
 
-    fn http(&self, method: &str, scheme: &str, host: &str, port: u16, address: Option<IpAddr>) -> Verdict {
-        let Ok(host) = Host::parse(host) else { return Verdict::deny(Reason::Malformed) };
-        let Some(class) = self.policy.class(&Class::http()) else { return Verdict::deny(Reason::OutsideCeiling) };
-        let in_range =
-            |target: &Target, address: IpAddr, deny| reaches(target, &single(address, port, Protocol::Tcp, &[]), deny);
-        judge(class, |id, deny| match self.policy.rule(id).map(|r| &r.matches) {
-            Some(Matches::Http { target, scheme: only, methods, ports }) => {
-                let there = match (target, &host) {
-                    (None, _) => deny,
-                    (Some(target), Host::Address(literal)) => in_range(target, *literal, deny),
-                    (Some(target), Host::Name(name)) => {
-                        // What a name resolves to can be denied by a range; it is allowed by its name alone.
-                        names_target(target, name) || deny && address.is_some_and(|a| in_range(target, a, true))
-                    }
-                };
-                there
-                    && ports.contains(port)
-                    && only.as_deref().is_none_or(|s| s == scheme)
-                    && (methods.is_empty() || methods.iter().any(|m| m == method))
-            }
-            _ => false,
-        })
+    fn lookup(&self, class: &Class, host: &str) -> Judgement {
+        let Ok(Host::Name(name)) = Host::parse(host) else {
+            return Judgement::refused(Verdict::deny(Reason::Malformed));
+        };
+        let names = [name];
+        let query = |kind| NetQuery { kind, range: None, literal: false, embedded: None, port: None, names: &names };
+        match class.kind() {
+            Kind::Sockets => self.sockets(&query(NetKind::Socket(None))),
+            Kind::Http => self.requests(&query(NetKind::Http(None))),
+            _ => Judgement::refused(Verdict::deny(Reason::Malformed)),
+        }
     }
 
-    fn consent(&self, class: &str, key: &str, arguments: &[(String, String)]) -> Verdict {
+    fn http(&self, method: &str, scheme: &str, host: &str, port: u16, address: Option<IpAddr>) -> Judgement {
+        let kind = NetKind::Http(Some((method, scheme)));
+        let (names, literal, address) = match Host::parse(host) {
+            Ok(Host::Address(literal)) => (Vec::new(), true, Some(literal)),
+            // What a name resolves to can be denied by a range; it is allowed by its name alone.
+            Ok(Host::Name(name)) => (vec![name], false, address),
+            Err(_) => return Judgement::refused(Verdict::deny(Reason::Malformed)),
+        };
+        let forms = address.map(forms);
+        let (range, embedded) = (forms.map(|(range, _)| range), forms.and_then(|(_, embedded)| embedded));
+        self.requests(&NetQuery { kind, range, literal, embedded, port: Some(port), names: &names })
+    }
+
+    fn any_network(&self, host: &str, port: Option<u16>) -> Judgement {
+        let (names, forms) = match Host::parse(host) {
+            Ok(Host::Address(literal)) => (Vec::new(), Some(forms(literal))),
+            Ok(Host::Name(name)) => (vec![name], None),
+            Err(_) => return Judgement::refused(Verdict::deny(Reason::Malformed)),
+        };
+        let (range, embedded) = (forms.map(|(range, _)| range), forms.and_then(|(_, embedded)| embedded));
+        let query = NetQuery { kind: NetKind::Any, range, literal: true, embedded, port, names: &names };
+        self.permitted(Aspect::Net, &self.net.find(&query))
+    }
+
+    fn consent(&self, class: &str, key: &str, arguments: &[(String, String)]) -> Judgement {
         let class = Class::announced(class);
         if class.kind() != Kind::Semantic {
-            return Verdict::deny(Reason::NotSemantic);
+            return Judgement::refused(Verdict::deny(Reason::NotSemantic));
         }
-        let Some(class) = self.policy.class(&class) else { return Verdict::deny(Reason::OutsideCeiling) };
+        let Some(class) = self.policy.class(&class) else {
+            return Judgement::refused(Verdict::deny(Reason::OutsideCeiling));
+        };
         let value = |dimension: &str| match dimension {
             "key" => Some(key),
             other => arguments.iter().find(|(name, _)| name == other).map(|(_, value)| value.as_str()),
         };
-        judge(class, |id, deny| match self.dimensions.get(&id) {
+        let mut hits = Hits::default();
+        let managed = class.managed.iter().flat_map(|m| m.allow.iter().chain(&m.deny));
+        let rules = class.declared.iter().flatten().chain(&class.allow).chain(&class.deny).chain(managed);
+        for (listed, globs) in rules.filter_map(|id| self.dimensions.get(id)) {
             // A dimension that was not sent never satisfies an allow, and counts as a match of a deny.
-            Some(globs) => globs.iter().all(|(name, glob)| value(name).map_or(deny, |value| glob.is_match(value))),
-            None => false,
-        })
+            let missing = listed.list.narrows();
+            if globs.iter().all(|(name, glob)| value(name).map_or(missing, |value| glob.is_match(value))) {
+                hits.add(*listed);
+            }
+        }
+        Judgement::new(Some(class), None, self.strict, &hits, false)
+    }
+
+    fn words(&self, matches: impl Fn(&Words) -> bool) -> Hits {
+        let mut hits = Hits::default();
+        for other in self.others.iter().filter(|other| matches(&other.matches)) {
+            hits.add(other.listed);
+        }
+        hits
+    }
+
+    fn spawn(&self, program: &str, words: &[String]) -> Judgement {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        let hits = self.words(|rule| {
+            let Words::Command(globs) = rule else { return false };
+            let mut globs = globs.iter();
+            let by_name = globs.next().is_none_or(|glob| glob.is_match(name) || glob.is_match(program));
+            // A rule is about the words that it names; more may follow.
+            by_name && globs.len() <= words.len() && globs.zip(words).all(|(glob, word)| glob.is_match(word))
+        });
+        self.permitted(Aspect::Spawn, &hits)
+    }
+
+    fn ui(&self, placement: &str) -> Judgement {
+        let hits = self.words(|rule| match rule {
+            Words::Placement(place) => place.as_deref().is_none_or(|place| place == placement),
+            Words::Key(_) | Words::Command(_) => false,
+        });
+        self.permitted(Aspect::Ui, &hits)
     }
 }
 
-/// The order that every class but files shares: ceiling, deny rules, mode. (Files have ancestors besides.)
-fn judge(class: &ClassPolicy, matches: impl Fn(RuleId, bool) -> bool) -> Verdict {
-    let find = |ids: &[RuleId], deny: bool| ids.iter().copied().find(|id| matches(*id, deny));
-    let Some(declared) = class.declared.as_deref() else { return Verdict::deny(Reason::OutsideCeiling) };
-    let whole = declared.is_empty() && matches!(class.class.kind(), Kind::Semantic | Kind::Credentials);
-    let ceiling = find(declared, false);
-    if ceiling.is_none() && !whole {
-        return Verdict::deny(Reason::OutsideCeiling);
-    }
-    if let Some(rule) = find(&class.deny, true) {
-        return denied_by(rule);
-    }
-    let rule = match class.mode {
-        Mode::Deny => return Verdict::deny(Reason::NotGranted),
-        Mode::Open => ceiling,
-        Mode::Ask if class.allow.is_empty() => ceiling,
-        Mode::Ask | Mode::Allowlist => match find(&class.allow, false) {
-            Some(rule) => Some(rule),
-            None => return Verdict::deny(Reason::NotGranted),
-        },
-    };
-    let (decision, reason) = match class.mode {
-        Mode::Ask => (Decision::Ask, Reason::AskMode),
-        _ => (Decision::Allow, Reason::Allowed),
-    };
-    Verdict { decision, reason, rule }
-}
-
-const fn allowed(rule: RuleId) -> Verdict {
-    Verdict { decision: Decision::Allow, reason: Reason::Allowed, rule: Some(rule) }
-}
-const fn ask(rule: RuleId) -> Verdict {
-    Verdict { decision: Decision::Ask, reason: Reason::AskMode, rule: Some(rule) }
-}
-const fn denied_by(rule: RuleId) -> Verdict {
-    Verdict { decision: Decision::Deny, reason: Reason::DeniedByRule, rule: Some(rule) }
+/// Every rule with its list.
+fn listed(policy: &Policy) -> impl Iterator<Item = (List, RuleId, Option<Aspect>)> {
+    let of = |list: List, ids: &[RuleId]| ids.iter().map(move |id| (list, *id, None)).collect::<Vec<_>>();
+    let classes = policy.classes.iter().flat_map(move |class| {
+        let mut rules = of(List::Declared, class.declared.as_deref().unwrap_or_default());
+        rules.extend(of(List::Allow, &class.allow));
+        rules.extend(of(List::Deny, &class.deny));
+        if let Some(managed) = &class.managed {
+            rules.extend(of(List::ManagedAllow, &managed.allow));
+            rules.extend(of(List::ManagedDeny, &managed.deny));
+        }
+        rules
+    });
+    let permissions = policy.permissions.iter().map(|p| (List::Permission(p.level, p.answer), p.rule, Some(p.aspect)));
+    classes.chain(permissions)
 }
 
 /// The path without the root's slash, if it is one that a kernel could have resolved.
@@ -284,36 +344,4 @@ fn canonical(path: &[u8]) -> Option<&[u8]> {
     let below = path.strip_prefix(b"/")?;
     let fine = |c: &[u8]| !c.is_empty() && c != b"." && c != b".." && !c.contains(&0);
     below.split(|b| *b == b'/').all(fine).then_some(path)
-}
-
-/// A single address as a [`Peer`].
-pub(crate) fn single(address: IpAddr, port: u16, protocol: Protocol, names: &[String]) -> Peer<'_> {
-    let address = effective_address(address);
-    let embedded = match address {
-        IpAddr::V6(v6) => embedded_ipv4(v6).map(Ipv4Net::from),
-        IpAddr::V4(_) => None,
-    };
-    Peer { range: IpNet::from(address), embedded, port, protocol, names }
-}
-
-fn reaches(target: &Target, peer: &Peer<'_>, deny: bool) -> bool {
-    match target {
-        Target::Range(net) => {
-            net.contains(&peer.range) || deny && peer.embedded.is_some_and(|v4| net.contains(&IpNet::V4(v4)))
-        }
-        Target::Any => true,
-        Target::Name(_) | Target::Suffix(_) => peer.names.iter().any(|name| names_target(target, name)),
-    }
-}
-
-/// Whether a target covers a canonical name.
-fn names_target(target: &Target, name: &str) -> bool {
-    match target {
-        Target::Any => true,
-        Target::Name(n) => n == name,
-        Target::Suffix(suffix) => {
-            name == suffix || name.strip_suffix(suffix.as_str()).is_some_and(|head| head.ends_with('.'))
-        }
-        Target::Range(_) => false,
-    }
 }

@@ -24,7 +24,10 @@ impl Policy {
             Reason::OutsideCeiling => "outside ceiling".into(),
             Reason::NotGranted => "not granted".into(),
             Reason::DeniedByRule => format!("denied by {}", rule()),
-            Reason::AskMode => "needs an answer".into(),
+            Reason::Managed => "refused by the managed policy".into(),
+            Reason::NoRuleAllows => "no rule allows it".into(),
+            Reason::AskMode | Reason::ManagedAsk => "needs an answer".into(),
+            Reason::AskRule => format!("needs an answer, says {}", rule()),
             Reason::SpecialFile => "not a regular file or directory".into(),
             Reason::NotSemantic => "not a semantic class".into(),
             Reason::Malformed => "malformed".into(),
@@ -32,10 +35,15 @@ impl Policy {
         }
     }
 
-    /// The mode of a request's class, as the audit shows it.
-    pub fn mode_of(&self, request: &Request) -> String {
-        let class = Engine::class_of(request);
-        self.class(&class).map_or_else(|| "deny".to_owned(), |c| c.mode.to_string())
+    /// The mode of a request's class, as the audit shows it; `None` where no grant is about the request.
+    pub fn mode_of(&self, request: &Request) -> Option<String> {
+        match request {
+            Request::Tool { .. } | Request::Spawn { .. } | Request::Ui { .. } | Request::Net { .. } => None,
+            _ => {
+                let class = self.class(&Engine::class_of(request));
+                Some(class.map_or_else(|| "deny".to_owned(), |c| c.mode.to_string()))
+            }
+        }
     }
 }
 
@@ -58,6 +66,15 @@ impl Request {
             }
             Self::Credential { key } => format!("credential {}", escape(key)),
             Self::Consent { key, .. } => format!("consent {}", escape(key)),
+            Self::Net { host, port } => {
+                format!("net {}{}", escape(host), port.map(|p| format!(":{p}")).unwrap_or_default())
+            }
+            Self::Tool { component, tool } => format!("call {}.{}", escape(component), escape(tool)),
+            Self::Spawn { program, words } => {
+                let words: String = words.iter().map(|word| format!(" {}", escape(word))).collect();
+                format!("spawn {}{words}", escape(program))
+            }
+            Self::Ui { placement } => format!("show {}", escape(placement)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Grants: class or pattern → mode, allow rules and deny rules.
 
-use crate::class::{Class, Mode};
+use crate::class::{CLASSES, Class, Mode};
 use crate::node::{Member, Node, NodeError, Value};
 use crate::rule::{Anchors, Rule, Side, constraints};
 use crate::source::Source;
@@ -38,9 +38,6 @@ pub struct Grants {
 
 impl Grants {
     /// The entry of this layer for a class: exact id, then the longest prefix, then the default.
-    ///
-    /// A prefix may name a semantic class whose constraints differ from the entry's; rules are read only for exact
-    /// ids, so a pattern carries a mode alone.
     pub fn entry(&self, class: &Class) -> Option<&Entry> {
         let exact = self.exact.iter().find(|(c, _)| c == class).map(|(_, e)| e);
         let prefix = || {
@@ -92,7 +89,10 @@ impl Grants {
                 if prefix.contains('*') {
                     return Err(NodeError::new(*line, format!("`{}`: one `*`, at the end", key.escape_debug())));
                 }
-                grants.prefixes.push((prefix.to_owned(), entry(None, value, &at, anchors)?));
+                // Rules under a pattern can only be read where all classes that it matches have the same kind.
+                let physical = CLASSES.iter().any(|(_, id, _)| id.starts_with(prefix) || prefix.starts_with("wasi:"));
+                let sample = if physical || prefix.starts_with("act:") { None } else { Some(Class::announced(prefix)) };
+                grants.prefixes.push((prefix.to_owned(), entry(sample.as_ref(), value, &at, anchors)?));
                 continue;
             }
             let class = Class::parse(key).map_err(|e| NodeError::new(*line, e.to_string()))?;
@@ -140,7 +140,9 @@ fn entry(class: Option<&Class>, node: &Node, source: &Source, anchors: &Anchors<
             (None, _) => Ok(Vec::new()),
             (Some(list), Some(class)) => constraints(class, side, list, source, anchors, name),
             (Some(list), None) => {
-                let message = format!("`{name}` rules need one class: a pattern or `default` carries a mode alone");
+                let message = format!(
+                    "`{name}` rules need one class: `default` and patterns of several kinds carry a mode alone"
+                );
                 Err(NodeError::new(list.line, message))
             }
         }

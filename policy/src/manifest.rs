@@ -88,7 +88,7 @@ impl Manifest {
             return Err(ManifestError::TooLarge(payload.len()));
         }
         let node = Node::from_cbor(payload).map_err(ManifestError::Malformed)?;
-        let anchors = Anchors { home, directory: None, stars_at_root: true };
+        let anchors = Anchors { home, directory: None, workspace: None, stars_at_root: true };
         read(&node, &anchors).map_err(|e| ManifestError::Malformed(e.message))
     }
 }
@@ -159,7 +159,7 @@ fn capability(member: &Member, anchors: &Anchors<'_>) -> Result<Capability, Node
     };
     let mounts = mounts(member.value.get("params")).map_err(prefixed)?;
     let description = text_member(&member.value, "description", "description").map_err(prefixed)?;
-    Ok(Capability { class, description, constraints, mounts, json: to_json(&member.value) })
+    Ok(Capability { class, description, constraints, mounts, json: canonical(&member.value).to_json() })
 }
 
 fn mounts(params: Option<&Node>) -> Result<Mounts, NodeError> {
@@ -190,19 +190,13 @@ fn mounts(params: Option<&Node>) -> Result<Mounts, NodeError> {
     Ok(mounts)
 }
 
-fn to_json(node: &Node) -> String {
-    fn convert(node: &Node) -> serde_json::Value {
-        match &node.value {
-            Value::Null | Value::Float | Value::Bytes => serde_json::Value::Null,
-            Value::Bool(b) => (*b).into(),
-            Value::Int(n) => i64::try_from(*n).map_or(serde_json::Value::Null, Into::into),
-            Value::Text(t) => t.as_str().into(),
-            Value::List(l) => serde_json::Value::Array(l.iter().map(convert).collect()),
-            Value::Map(m) => {
-                let rename = |key: &str| if key == "allow" { "constraints".to_owned() } else { key.to_owned() };
-                serde_json::Value::Object(m.iter().map(|m| (rename(&m.key), convert(&m.value))).collect())
-            }
+/// The capability with its list under the name that the section uses.
+fn canonical(node: &Node) -> Node {
+    let mut node = node.clone();
+    if let Value::Map(members) = &mut node.value {
+        for member in members.iter_mut().filter(|m| m.key == "allow") {
+            member.key = "constraints".into();
         }
     }
-    convert(node).to_string()
+    node
 }

@@ -90,6 +90,34 @@ impl Node {
         }
     }
 
+    /// Whether some value of the tree cannot be written as JSON text.
+    pub(crate) fn is_lossy(&self) -> bool {
+        match &self.value {
+            Value::Float | Value::Bytes => true,
+            Value::Int(n) => i64::try_from(*n).is_err(),
+            Value::Null | Value::Bool(_) | Value::Text(_) => false,
+            Value::List(items) => items.iter().any(Self::is_lossy),
+            Value::Map(members) => members.iter().any(|m| m.value.is_lossy()),
+        }
+    }
+
+    /// The tree as JSON text; what JSON cannot hold is null.
+    pub(crate) fn to_json(&self) -> String {
+        fn convert(node: &Node) -> serde_json::Value {
+            match &node.value {
+                Value::Null | Value::Float | Value::Bytes => serde_json::Value::Null,
+                Value::Bool(b) => (*b).into(),
+                Value::Int(n) => i64::try_from(*n).map_or(serde_json::Value::Null, Into::into),
+                Value::Text(t) => t.as_str().into(),
+                Value::List(l) => serde_json::Value::Array(l.iter().map(convert).collect()),
+                Value::Map(m) => {
+                    serde_json::Value::Object(m.iter().map(|m| (m.key.clone(), convert(&m.value))).collect())
+                }
+            }
+        }
+        convert(self).to_string()
+    }
+
     /// Read JSON text: one value, no duplicate keys, nothing after it.
     pub(crate) fn from_json(text: &str) -> Result<Self, String> {
         serde_json::from_str::<Self>(text).map_err(|e| e.to_string())

@@ -146,6 +146,11 @@ fn build(glob: &str) -> Result<globset::Glob, globset::Error> {
     GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build()
 }
 
+/// Whether a text holds glob syntax.
+pub(crate) fn is_glob(text: &str) -> bool {
+    has_magic(text)
+}
+
 /// A glob over keys and other text without structure: `*` matches any run of characters.
 pub(crate) fn key_glob(glob: &str) -> Result<globset::Glob, PatternError> {
     let bad = |reason: String| PatternError::Glob { glob: glob.to_owned(), reason };
@@ -295,6 +300,11 @@ impl Matcher {
             (Some([b'/', rest @ ..]), Some(tail)) => tail.subtree.is_match(Path::new(OsStr::from_bytes(rest))),
             _ => false,
         }
+    }
+
+    /// Whether the head lies strictly below a path.
+    pub(crate) fn is_below(&self, path: &[u8]) -> bool {
+        is_below(&self.head, path)
     }
 
     fn cover_below(&self, below: &[u8]) -> Option<Cover> {

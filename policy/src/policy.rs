@@ -1,22 +1,33 @@
 //! The effective policy: layers and ceiling brought together, ready to be compiled and to be sent to the guest.
 
-use crate::class::{Class, Mode};
+use crate::class::{CLASSES, Class, Kind, Mode};
+use crate::config::Section;
+use crate::consent::Consent;
 use crate::grant::{Entry, Grants};
 use crate::manifest::Manifest;
 use crate::pattern::PathPattern;
-use crate::request::RuleId;
-use crate::rule::{Matches, Rule};
+use crate::permission::{Answer, Aspect, Level, Permission, Permissions, Subject, Written};
+use crate::request::{Decision, Reason, RuleId, Verdict};
+use crate::rule::{Anchors, Matches, Rule};
 use crate::shorthand::{Flag, Shorthand};
 use crate::source::Source;
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides about one component in one run.
+/// Everything that decides about one subject in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
-    /// All rules, the ceiling's and the grant's; a [`RuleId`] is an index here.
+    /// All rules; a [`RuleId`] is an index here.
     pub rules: Vec<Rule>,
-    /// The classes: the four that every host knows, and those that the component declares.
+    /// The component whose ceiling and grant are judged too; `None`: the policy is about an agent's own doings.
+    pub component: Option<String>,
+    /// The connected client.
+    pub client: Option<String>,
+    /// The classes: the four that every host knows, and those that the component declares. Without a component none.
     pub classes: Vec<ClassPolicy>,
+    /// Permission rules along the chain of subjects.
+    pub permissions: Vec<Permission>,
+    /// What becomes of a request that needs an answer, and where that was said.
+    pub consent: Option<(Consent, Source)>,
 }
 
 /// The effective policy of one class.
@@ -34,19 +45,46 @@ pub struct ClassPolicy {
     pub allow: Vec<RuleId>,
     /// Deny rules of the grant.
     pub deny: Vec<RuleId>,
+    /// What the managed layer says of the class: a bound on the grant.
+    pub managed: Option<ManagedClass>,
 }
 
-/// The operator's side, layer by layer.
+/// A class in the managed layer. It never grants: a request passes it and the grant, or is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManagedClass {
+    /// Its mode.
+    pub mode: Mode,
+    /// Where it was set.
+    pub source: Source,
+    /// Its allow rules.
+    pub allow: Vec<RuleId>,
+    /// Its deny rules.
+    pub deny: Vec<RuleId>,
+}
+
+/// The operator's side, layer by layer, farthest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layers<'a> {
-    /// `[policy]` of the configuration file.
-    pub user: Option<&'a Grants>,
+    /// The machine's managed configuration.
+    pub managed: Option<&'a Section>,
+    /// The user's configuration.
+    pub user: Option<&'a Section>,
     /// The chosen profile.
-    pub profile: Option<&'a Grants>,
+    pub profile: Option<&'a Section>,
+    /// Permission rules of a trusted workspace.
+    pub workspace: Option<&'a Permissions>,
     /// All `--grant` objects, merged.
     pub grant: Option<&'a Grants>,
     /// `--allow` and `--deny`, in order.
     pub flags: &'a [Shorthand],
+    /// `--permission`, in order.
+    pub permissions: &'a [Written],
+    /// `--consent`
+    pub consent: Option<Consent>,
+    /// The connected client, for rules about `agent:<name>`.
+    pub client: Option<&'a str>,
+    /// What `./` means in the built-in rules.
+    pub workspace_root: Option<&'a str>,
 }
 
 /// Flags that contradict each other.
@@ -63,21 +101,51 @@ impl Policy {
     pub fn resolve(manifest: &Manifest, layers: &Layers<'_>) -> Result<(Self, Vec<Warning>), FlagConflict> {
         check_flags(layers.flags)?;
         let mut warnings = Vec::new();
-        let mut classes: Vec<Class> =
-            crate::class::CLASSES.iter().filter_map(|(_, id, _)| Class::parse(id).ok()).collect();
+        let mut classes: Vec<Class> = CLASSES.iter().filter_map(|(_, id, _)| Class::parse(id).ok()).collect();
         classes.extend(manifest.capabilities.iter().map(|c| c.class.clone()));
         classes.sort();
         classes.dedup();
-        let mut policy = Self { rules: Vec::new(), classes: Vec::with_capacity(classes.len()) };
+        let mut policy = Self::empty(layers);
+        policy.component = Some(manifest.name.clone());
         for class in classes {
             let entry = resolve_entry(&class, layers, &mut warnings);
             let capability = manifest.capabilities.iter().find(|c| c.class == class).filter(|c| c.declares());
             let declared = capability.map(|c| policy.add(c.constraints.clone().unwrap_or_default()));
             let (allow, deny) = (policy.add(entry.allow), policy.add(entry.deny));
-            policy.classes.push(ClassPolicy { class, mode: entry.mode, source: entry.source, declared, allow, deny });
+            let managed = layers.managed.and_then(|section| section.policy.entry(&class)).cloned();
+            let managed = managed.map(|entry| ManagedClass {
+                mode: entry.mode,
+                source: entry.source,
+                allow: policy.add(entry.allow),
+                deny: policy.add(entry.deny),
+            });
+            let (mode, source) = (entry.mode, entry.source);
+            policy.classes.push(ClassPolicy { class, mode, source, declared, allow, deny, managed });
         }
+        policy.add_permissions(layers);
         policy.warn_of_rules_without_host(&mut warnings);
+        policy.warn_of_relaxations(&mut warnings);
         Ok((policy, warnings))
+    }
+
+    /// Resolve the permission rules for what an agent does itself.
+    pub fn of_agent(layers: &Layers<'_>) -> (Self, Vec<Warning>) {
+        let mut policy = Self::empty(layers);
+        policy.add_permissions(layers);
+        let mut warnings = Vec::new();
+        policy.warn_of_relaxations(&mut warnings);
+        (policy, warnings)
+    }
+
+    fn empty(layers: &Layers<'_>) -> Self {
+        Self {
+            rules: Vec::new(),
+            component: None,
+            client: layers.client.map(str::to_owned),
+            classes: Vec::new(),
+            permissions: Vec::new(),
+            consent: consent(layers),
+        }
     }
 
     fn add(&mut self, rules: Vec<Rule>) -> Vec<RuleId> {
@@ -85,9 +153,42 @@ impl Policy {
             .into_iter()
             .map(|rule| {
                 self.rules.push(rule);
-                RuleId(self.rules.len() as u32 - 1)
+                RuleId(u32::try_from(self.rules.len() - 1).unwrap_or(u32::MAX))
             })
             .collect()
+    }
+
+    /// The rules of every layer that bind a subject of this run, and the built-in ones where nothing replaces them.
+    fn add_permissions(&mut self, layers: &Layers<'_>) {
+        let of = |section: Option<&Section>| section.map(|s| s.permissions.rules.clone()).unwrap_or_default();
+        let mut written = of(layers.managed);
+        written.extend(of(layers.user));
+        written.extend(of(layers.profile));
+        written.extend(layers.workspace.map(|p| p.rules.clone()).unwrap_or_default());
+        written.extend(layers.permissions.iter().cloned());
+        // An allow or ask for an aspect replaces what is built in for it; a deny only narrows it.
+        let replaced = |aspect: Aspect| {
+            let mut agent = written.iter().filter(|w| w.subject == Subject::Agent && w.aspect == aspect);
+            agent.any(|w| w.answer != Answer::Deny)
+        };
+        let anchors = Anchors { workspace: layers.workspace_root, ..Anchors::default() };
+        let built_in = Permissions::built_in(&anchors).rules.into_iter();
+        // What is built in speaks for the agent. A component's files are the business of its ceiling and grant.
+        let agent_alone = self.component.is_none();
+        let built_in: Vec<Written> = built_in
+            .filter(|w| !replaced(w.aspect) && (agent_alone || matches!(w.aspect, Aspect::Tool | Aspect::Spawn)))
+            .collect();
+        for Written { subject, aspect, answer, rule } in built_in.into_iter().chain(written) {
+            let level = match &subject {
+                Subject::Agent => Some(Level::Agent),
+                Subject::Client(name) => (self.client.as_ref() == Some(name)).then_some(Level::Client),
+                Subject::Component(name) => (self.component.as_ref() == Some(name)).then_some(Level::Component),
+            };
+            let Some(level) = level else { continue };
+            for rule in self.add(vec![rule]) {
+                self.permissions.push(Permission { rule, aspect, answer, level });
+            }
+        }
     }
 
     /// Deny a folder of the host program itself, with all below it.
@@ -106,9 +207,42 @@ impl Policy {
         self.rules.get(id.0 as usize)
     }
 
+    /// The permission rule of an id, if it is one.
+    pub fn permission(&self, id: RuleId) -> Option<&Permission> {
+        self.permissions.iter().find(|p| p.rule == id)
+    }
+
     /// The effective policy of a class.
     pub fn class(&self, class: &Class) -> Option<&ClassPolicy> {
         self.classes.iter().find(|c| c.class == *class)
+    }
+
+    /// The subject whose doings are judged.
+    pub fn subject(&self) -> Subject {
+        match (&self.component, &self.client) {
+            (Some(component), _) => Subject::Component(component.clone()),
+            (None, Some(client)) => Subject::Client(client.clone()),
+            (None, None) => Subject::Agent,
+        }
+    }
+
+    /// Whether what asks is refused without asking, because somebody said so.
+    pub fn never_asks(&self) -> bool {
+        matches!(self.consent, Some((Consent::Never, _)))
+    }
+
+    /// Whether this verdict lets a request pass: allowed, or asked about where asking is waived.
+    pub fn passes(&self, verdict: &Verdict) -> bool {
+        match verdict.decision {
+            Decision::Allow => true,
+            Decision::Ask => self.asks_pass() && verdict.reason != Reason::ManagedAsk,
+            Decision::Deny => false,
+        }
+    }
+
+    /// Whether what asks passes without an answer, unless the managed layer asks.
+    pub fn asks_pass(&self) -> bool {
+        matches!(self.consent, Some((Consent::Always, _)))
     }
 
     /// The path patterns of all file rules, to have their literal heads resolved before the policy is compiled.
@@ -138,6 +272,25 @@ impl ClassPolicy {
     pub fn shown_mode(&self) -> Mode {
         if self.declared.is_some() { self.mode } else { Mode::Deny }
     }
+
+    /// Whether the declaration is the whole class.
+    pub(crate) fn declares_all(&self) -> bool {
+        let whole = matches!(self.class.kind(), Kind::Semantic | Kind::Credentials);
+        whole && self.declared.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
+/// The closest layer that speaks of consent, but never wider than the managed one.
+fn consent(layers: &Layers<'_>) -> Option<(Consent, Source)> {
+    let flag = layers.consent.map(|consent| (consent, Source::command_line(&format!("--consent {consent}"))));
+    let of = |section: Option<&Section>| section.and_then(|s| s.consent.clone());
+    let chosen = flag.or_else(|| of(layers.profile)).or_else(|| of(layers.user));
+    match (chosen, of(layers.managed)) {
+        (Some(chosen), Some(managed)) => Some(if managed.0 < chosen.0 { managed } else { chosen }),
+        // Nobody chose: what is usual holds, unless the managed layer is narrower.
+        (None, Some(managed)) if managed.0 == Consent::Never => Some(managed),
+        (chosen, _) => chosen,
+    }
 }
 
 fn check_flags(flags: &[Shorthand]) -> Result<(), FlagConflict> {
@@ -155,7 +308,7 @@ fn check_flags(flags: &[Shorthand]) -> Result<(), FlagConflict> {
 
 fn resolve_entry(class: &Class, layers: &Layers<'_>, warnings: &mut Vec<Warning>) -> Entry {
     let granted = layers.grant.and_then(|g| g.entry(class));
-    let below = || [layers.profile, layers.user].into_iter().flatten().find_map(|g| g.entry(class));
+    let below = || [layers.profile, layers.user].into_iter().flatten().find_map(|s| s.policy.entry(class));
     let mut entry =
         granted.or_else(below).cloned().unwrap_or_else(|| Entry::plain(Mode::default(), Source::built_in()));
     let mut from_command_line = granted.is_some();

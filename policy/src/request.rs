@@ -125,6 +125,32 @@ pub enum Request {
         /// Further dimensions.
         arguments: Vec<(String, String)>,
     },
+    /// Any use of the network, by whatever class: for questions about permission rules.
+    Net {
+        /// Name or literal address.
+        host: String,
+        /// Port; `None`: not known yet.
+        port: Option<u16>,
+    },
+    /// A tool call.
+    Tool {
+        /// Name of the component, or of a built-in group of tools.
+        component: String,
+        /// The tool.
+        tool: String,
+    },
+    /// A native command.
+    Spawn {
+        /// Absolute path of the executable, resolved; or its name where only that is known.
+        program: String,
+        /// The words after it.
+        words: Vec<String>,
+    },
+    /// A component asks to be shown.
+    Ui {
+        /// Where.
+        placement: String,
+    },
 }
 
 /// The answer to a [`Request`].
@@ -152,8 +178,16 @@ pub enum Reason {
     NotGranted,
     /// The deny rule in [`Verdict::rule`] matches.
     DeniedByRule,
+    /// The managed layer does not let the class be used so.
+    Managed,
+    /// No permission rule allows it.
+    NoRuleAllows,
     /// Mode `ask`: a human has to answer.
     AskMode,
+    /// The managed layer's mode is `ask`: nothing but an answer lets it pass.
+    ManagedAsk,
+    /// The permission rule in [`Verdict::rule`] asks.
+    AskRule,
     /// Not a regular file or directory; such files are never opened.
     SpecialFile,
     /// A physical class that was announced through `act:consent`: its operations are judged themselves.

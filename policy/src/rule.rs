@@ -53,8 +53,28 @@ pub enum Matches {
         /// On which ports.
         ports: Ports,
     },
-    /// A whole class: credentials, and semantic classes by their dimensions.
+    /// Actions of a semantic class, by their dimensions.
     Dimensions(Vec<(String, String)>),
+    /// Permission rule `net`: connections, look-ups and HTTP requests.
+    Host {
+        /// Where to.
+        target: Target,
+        /// On which port; `None`: any.
+        port: Option<u16>,
+    },
+    /// Permission rule `creds`: a glob over keys.
+    Key(String),
+    /// Permission rule `tool`: globs over the component's name and the tool's.
+    Tool {
+        /// The component.
+        component: String,
+        /// The tool.
+        tool: String,
+    },
+    /// Permission rule `spawn`: globs over the words of a command, the program first. More words may follow.
+    Command(Vec<String>),
+    /// Permission rule `ui`: a placement; `None`: any.
+    Ui(Option<String>),
 }
 
 /// Where a connection goes.
@@ -80,6 +100,11 @@ pub struct Ports {
 }
 
 impl Ports {
+    /// Whether every port is among them.
+    pub fn is_any(&self) -> bool {
+        self.only.is_empty() && self.except.is_empty()
+    }
+
     /// Whether a port is among them.
     pub fn contains(&self, port: u16) -> bool {
         (self.only.is_empty() || self.only.contains(&port)) && !self.except.contains(&port)
@@ -138,6 +163,8 @@ pub struct Anchors<'a> {
     pub home: Option<&'a str>,
     /// The directory that relative paths join; `None` refuses them.
     pub directory: Option<&'a str>,
+    /// The directory that `./` of a permission rule means; `None` refuses it.
+    pub workspace: Option<&'a str>,
     /// Whether a leading `**` is anchored at the root (manifests).
     pub stars_at_root: bool,
 }
@@ -367,6 +394,10 @@ pub(crate) fn text_of(matches: &Matches) -> String {
         }
         Matches::Dimensions(dimensions) => {
             dimensions.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ").escape_debug().to_string()
+        }
+        // Permission rules are always shown as they were written.
+        Matches::Host { .. } | Matches::Key(_) | Matches::Tool { .. } | Matches::Command(_) | Matches::Ui(_) => {
+            String::new()
         }
     }
 }

@@ -126,7 +126,7 @@ fn port(text: &str) -> Result<u16, String> {
 }
 
 /// `host[:port]`, `[v6][:port]`.
-fn authority(text: &str) -> Result<(Target, Ports), String> {
+pub(crate) fn authority(text: &str) -> Result<(Target, Ports), String> {
     let (host, port_text) = if text.starts_with('[') {
         let end = text.find(']').ok_or_else(|| format!("`{text}`: unclosed bracket"))?;
         let (host, rest) = text.split_at(end + 1);
@@ -161,7 +161,7 @@ fn authority(text: &str) -> Result<(Target, Ports), String> {
     Ok((Target::parse(host)?, ports))
 }
 
-fn is_cidr(text: &str) -> bool {
+pub(crate) fn is_cidr(text: &str) -> bool {
     text.split_once('/').is_some_and(|(address, _)| address.parse::<std::net::IpAddr>().is_ok())
 }
 

@@ -10,10 +10,14 @@ pub enum Layer {
     Component,
     /// Compiled into the program.
     BuiltIn,
+    /// The machine's managed policy.
+    Managed,
     /// The user's configuration file.
     User,
     /// A named profile of the configuration file.
     Profile,
+    /// The workspace's own file, if the user trusts it.
+    Workspace,
     /// Flags of this run.
     CommandLine,
 }
@@ -23,8 +27,10 @@ impl fmt::Display for Layer {
         f.write_str(match self {
             Self::Component => "component",
             Self::BuiltIn => "built-in",
+            Self::Managed => "managed",
             Self::User => "user",
             Self::Profile => "profile",
+            Self::Workspace => "workspace",
             Self::CommandLine => "cli",
         })
     }

@@ -117,7 +117,7 @@ fn configuration() {
         ("\n\n[policy\n", "config.toml:3: "),
         (
             "[policyy]\nfs = \"deny\"\n",
-            "config.toml:1: unknown key `policyy` in the configuration (known: policy, profile, audit)",
+            "config.toml:1: unknown key `policyy` in the configuration (known: policy, permissions, consent,",
         ),
         ("[policy]\nfs = \"maybe\"\n", "config.toml:2: unknown mode `maybe`"),
         (
@@ -130,7 +130,7 @@ fn configuration() {
         ("[policy]\nfs = 5\n", "config.toml:2: expected a mode or a table"),
         ("a = \"\u{7}", "config.toml:1: "),
     ] {
-        let error = Config::parse(text, "config.toml", &ANCHORS).unwrap_err().to_string();
+        let error = Config::parse(text, "config.toml", act_policy::Layer::User, &ANCHORS).unwrap_err().to_string();
         assert!(error.contains(words) && !error.contains('\n'), "{text:?}: {error}");
     }
 }

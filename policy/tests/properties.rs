@@ -132,13 +132,13 @@ proptest! {
 
     #[test]
     fn reading_anything_never_panics(text in "\\PC*", bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let anchors = Anchors { home: Some("/h"), directory: Some("/d"), stars_at_root: true };
+        let anchors = Anchors { home: Some("/h"), directory: Some("/d"), workspace: Some("/w"), stars_at_root: true };
         let _ = Shorthand::parse(Flag::Allow, &text, &anchors);
         let _ = Shorthand::parse(Flag::Deny, &format!("fs={text}"), &anchors);
         let _ = Shorthand::parse(Flag::Deny, &format!("sockets={text}"), &anchors);
         let _ = Shorthand::parse(Flag::Allow, &format!("http={text}"), &anchors);
         let _ = Grants::parse_json(&text, &anchors);
-        let _ = Config::parse(&text, "f", &anchors);
+        let _ = Config::parse(&text, "f", act_policy::Layer::User, &anchors);
         let _ = Host::parse(&text);
         let _ = PathPattern::parse(&format!("/{text}"));
         let _ = Manifest::decode(&bytes, None);

@@ -2,12 +2,12 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use act_policy::{
-    Access, Anchors, Config, Decision, Engine, Flag, Grants, Layers, Manifest, Policy, Protocol, Reason, Request,
-    Shorthand, Verdict, Warning,
+    Access, Anchors, Config, Decision, Engine, Flag, Grants, Layer, Layers, Manifest, Policy, Protocol, Reason,
+    Request, Shorthand, Verdict, Warning,
 };
 
 pub(crate) const ANCHORS: Anchors<'static> =
-    Anchors { home: Some("/home/a"), directory: Some("/work"), stars_at_root: false };
+    Anchors { home: Some("/home/a"), directory: Some("/work"), workspace: Some("/ws"), stars_at_root: false };
 
 /// JSON text as CBOR.
 pub(crate) fn cbor(json: &str) -> Vec<u8> {
@@ -45,20 +45,32 @@ pub(crate) struct Operator<'a> {
     pub(crate) profile: Option<&'a str>,
     pub(crate) grants: &'a [&'a str],
     pub(crate) flags: &'a [&'a str],
+    pub(crate) managed: Option<&'a str>,
+    pub(crate) workspace: Option<&'a str>,
+    pub(crate) client: Option<&'a str>,
 }
 
 pub(crate) fn resolve(manifest: &Manifest, operator: &Operator<'_>) -> (Engine, Vec<Warning>) {
-    let config = Config::parse(operator.config, "config.toml", &ANCHORS).unwrap();
+    let config = Config::parse(operator.config, "config.toml", Layer::User, &ANCHORS).unwrap();
     let mut grant: Option<Grants> = None;
     for text in operator.grants {
         grant.get_or_insert_default().merge(Grants::parse_json(text, &ANCHORS).unwrap());
     }
     let flags = flags(operator.flags);
+    let file =
+        |text: Option<&str>, name: &str, layer| text.map(|text| Config::parse(text, name, layer, &ANCHORS).unwrap());
+    let managed = file(operator.managed, "managed.toml", Layer::Managed);
+    let workspace = file(operator.workspace, ".act/config.toml", Layer::Workspace);
     let layers = Layers {
-        user: Some(&config.policy),
-        profile: operator.profile.map(|name| config.profile(name).unwrap()),
+        user: Some(&config.section),
+        profile: operator.profile.map(|name| &config.profile(name).unwrap().section),
+        managed: managed.as_ref().map(|config| &config.section),
+        workspace: workspace.as_ref().map(|config| &config.section.permissions),
         grant: grant.as_ref(),
         flags: &flags,
+        client: operator.client,
+        workspace_root: Some("/ws"),
+        ..Layers::default()
     };
     let (policy, warnings) = Policy::resolve(manifest, &layers).unwrap();
     (Engine::compile(policy).unwrap(), warnings)

@@ -1,0 +1,136 @@
+//! Subtrees for Landlock: what every gate could let pass, by literal heads.
+
+use super::Subtree;
+use crate::class::{Class, Mode};
+use crate::engine::Engine;
+use crate::index::List;
+use crate::pattern::is_below;
+use crate::permission::{Answer, Aspect, Level};
+use crate::request::RuleId;
+use crate::rule::Matches;
+use std::collections::HashMap;
+
+/// The head of a pattern and what is opened there.
+#[derive(Clone)]
+struct Opened {
+    head: Vec<u8>,
+    write: bool,
+    /// Whether the pattern is the head and all below it.
+    exact: bool,
+}
+
+pub(super) fn subtrees(engine: &Engine) -> Vec<Subtree> {
+    let policy = engine.policy();
+    let Some(class) = policy.class(&Class::filesystem()) else { return Vec::new() };
+    let patterns = |ids: &[RuleId]| -> Vec<Opened> {
+        let rules = ids.iter().filter_map(|id| policy.rule(*id));
+        rules
+            .filter_map(|rule| match &rule.matches {
+                Matches::File { path, write } => {
+                    Some(Opened { head: path.head.clone(), write: *write, exact: path.tail.is_empty() })
+                }
+                _ => None,
+            })
+            .collect()
+    };
+    let everything = || vec![Opened { head: Vec::new(), write: true, exact: true }];
+    let by_mode = |mode: Mode, allow: &[RuleId], asks_pass: bool| match mode {
+        Mode::Open => everything(),
+        Mode::Allowlist => patterns(allow),
+        Mode::Ask if asks_pass && allow.is_empty() => everything(),
+        Mode::Ask if asks_pass => patterns(allow),
+        Mode::Ask | Mode::Deny => Vec::new(),
+    };
+    let mut opened = patterns(class.declared.as_deref().unwrap_or_default());
+    opened = intersect(&opened, &by_mode(class.mode, &class.allow, policy.asks_pass()));
+    if let Some(managed) = &class.managed {
+        opened = intersect(&opened, &by_mode(managed.mode, &managed.allow, false));
+    }
+    // The lists of a component's own permission rules refuse what they do not name.
+    let listed = |aspect: Aspect| {
+        let mut ids = Vec::new();
+        for permission in policy.permissions.iter().filter(|p| p.level == Level::Component && p.aspect == aspect) {
+            if permission.answer == Answer::Allow || permission.answer == Answer::Ask && policy.asks_pass() {
+                ids.push(permission.rule);
+            }
+        }
+        patterns(&ids)
+    };
+    let strict = |aspect| engine.strict.holds(aspect, Level::Component);
+    if strict(Aspect::Read) || strict(Aspect::Write) {
+        let of = |aspect| if strict(aspect) { listed(aspect) } else { everything() };
+        let reads = of(Aspect::Read).into_iter().map(|o| Opened { write: false, ..o });
+        let writes = of(Aspect::Write).into_iter().map(|o| Opened { write: true, ..o });
+        let lists: Vec<Opened> = reads.chain(writes).map(|o| Opened { exact: false, ..o }).collect();
+        opened = intersect(&opened, &lists);
+    }
+    let narrowed: Vec<Subtree> = opened.into_iter().filter_map(|o| narrow(engine, o)).collect();
+    without_covered(narrowed)
+}
+
+/// All pairs that meet, at the deeper head.
+fn intersect(a: &[Opened], b: &[Opened]) -> Vec<Opened> {
+    let within = |inner: &Vec<u8>, outer: &Vec<u8>| inner == outer || is_below(inner, outer);
+    let mut both = Vec::new();
+    for x in a {
+        for y in b {
+            let head = match (within(&y.head, &x.head), within(&x.head, &y.head)) {
+                (true, _) => y.head.clone(),
+                (false, true) => x.head.clone(),
+                (false, false) => continue,
+            };
+            both.push(Opened { head, write: x.write && y.write, exact: x.exact && y.exact });
+        }
+    }
+    both
+}
+
+/// Take out what rules refuse as a whole; what they refuse in part, Landlock cannot say.
+fn narrow(engine: &Engine, opened: Opened) -> Option<Subtree> {
+    let asks_pass = engine.policy().asks_pass();
+    let permissions = Level::ALL.into_iter().flat_map(|level| {
+        let answers = if asks_pass { &[Answer::Deny][..] } else { &[Answer::Deny, Answer::Ask] };
+        answers.iter().map(move |answer| List::Permission(level, *answer))
+    });
+    let lists: Vec<List> = [List::Deny, List::ManagedDeny].into_iter().chain(permissions).collect();
+    let Opened { head, mut write, mut exact } = opened;
+    let refused = |write| lists.iter().any(|list| engine.files.covers_subtree(*list, &head, write));
+    let (reads, writes) = (!refused(false), write && !refused(true));
+    if !reads && !writes {
+        return None;
+    }
+    if writes != write {
+        write = false;
+    }
+    let touched = |write| lists.iter().any(|list| engine.files.touches(*list, &head, write));
+    exact = exact && reads && !touched(false) && !(write && touched(true));
+    Some(Subtree { path: head, write, exact })
+}
+
+/// Leave out what a wider subtree opens anyway.
+fn without_covered(subtrees: Vec<Subtree>) -> Vec<Subtree> {
+    // By path, whether anything there may be written.
+    let mut by_path: HashMap<Vec<u8>, bool> = HashMap::new();
+    for subtree in &subtrees {
+        *by_path.entry(subtree.path.clone()).or_default() |= subtree.write;
+    }
+    let above = |path: &[u8]| {
+        let mut next = path.iter().rposition(|b| *b == b'/');
+        let mut rest = path.to_vec();
+        std::iter::from_fn(move || {
+            rest.truncate(next?);
+            next = rest.iter().rposition(|b| *b == b'/');
+            Some(rest.clone())
+        })
+    };
+    let mut kept: Vec<Subtree> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for subtree in subtrees {
+        let wider = above(&subtree.path).any(|p| by_path.get(&p).is_some_and(|write| *write || !subtree.write));
+        let written = by_path.get(&subtree.path).copied().unwrap_or_default() && !subtree.write;
+        if !wider && !written && seen.insert((subtree.path.clone(), subtree.write, subtree.exact)) {
+            kept.push(subtree);
+        }
+    }
+    kept
+}

@@ -94,6 +94,11 @@ impl<'a> Session<'a> {
         Ok(Self { sandbox, engine, plan, trail, resolver, signals, next_call: 1 })
     }
 
+    /// The compiled policy.
+    pub fn engine(&self) -> &'a Engine {
+        self.engine
+    }
+
     /// The sandbox.
     pub fn sandbox(&self) -> &Sandbox {
         &self.sandbox
@@ -200,9 +205,8 @@ impl<'a> Session<'a> {
                         continue;
                     }
                     ToSupervisor::Ask { ask, request } => {
-                        // Nobody can be asked: refused at once.
-                        self.trail.unanswered(self.engine.policy(), &request);
-                        self.send(&ToGuest::Answer { ask, allow: false })?;
+                        let allow = self.answer(&request);
+                        self.send(&ToGuest::Answer { ask, allow })?;
                         continue;
                     }
                     other => answer(other),
@@ -264,6 +268,19 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Answer a question of the guest. Whether there is something to ask about is our own decision.
+    fn answer(&mut self, request: &Request) -> bool {
+        let policy = self.engine.policy();
+        let own = self.engine.decide(&self.resolver.with_own_names(request));
+        match own.decision {
+            Decision::Allow | Decision::Deny => self.trail.judged(policy, request, &own),
+            Decision::Ask if policy.passes(&own) => self.trail.consented(policy, request, &own),
+            // Nobody can be asked: refused at once.
+            Decision::Ask => self.trail.unanswered(policy, request),
+        }
+        policy.passes(&own)
+    }
+
     /// Whether it is Landlock that refuses a request: it has to be there. What its subtrees cover and the kernel refused all the same was refused by
     /// the permissions of the file, which is the component's own business.
     fn outside_landlock(&self, request: &Request) -> bool {
@@ -284,13 +301,13 @@ impl<'a> Session<'a> {
         let request = Request::Lookup { class: Class::sockets(), host };
         let verdict = self.engine.decide(&request);
         let policy = self.engine.policy();
-        if verdict.decision == Decision::Ask {
-            self.trail.unanswered(policy, &request);
-        } else {
-            self.trail.judged(policy, &request, &verdict);
+        match verdict.decision {
+            Decision::Ask if policy.passes(&verdict) => self.trail.consented(policy, &request, &verdict),
+            Decision::Ask => self.trail.unanswered(policy, &request),
+            Decision::Allow | Decision::Deny => self.trail.judged(policy, &request, &verdict),
         }
         let Request::Lookup { host, .. } = request else { return Ok(()) };
-        if !verdict.allowed() || !self.resolver.begin(ask, &host) {
+        if !policy.passes(&verdict) || !self.resolver.begin(ask, &host) {
             return self.send(&ToGuest::Resolved { ask, addresses: Vec::new() });
         }
         Ok(())

@@ -1,11 +1,11 @@
 //! Tools of a component and calls to them: what the command line and the MCP server share.
 
-use crate::audit::CallEnd;
+use crate::audit::{CallEnd, Trail};
 use crate::component::hex;
 use crate::schema;
 use crate::session::{Output, Session, SessionError};
 use crate::values::{self, ValueError};
-use act_policy::escape;
+use act_policy::{Decision, Engine, Request, escape};
 use act_wire::{GuestError, Tool};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -20,6 +20,16 @@ const MAX_NAMED: usize = 20;
 pub fn hint(tool: &Tool, key: &str) -> Option<bool> {
     let (_, value) = tool.metadata.iter().find(|(k, _)| k == key)?;
     values::from_cbor(value).ok()?.as_bool()
+}
+
+/// Whether the policy lets a tool be called at all: others are not listed.
+pub fn listed(engine: &Engine, tool: &str) -> bool {
+    tool_request(engine, tool).is_none_or(|request| engine.decide(&request).decision != Decision::Deny)
+}
+
+fn tool_request(engine: &Engine, tool: &str) -> Option<Request> {
+    let component = engine.policy().component.clone()?;
+    Some(Request::Tool { component, tool: tool.to_owned() })
 }
 
 /// A call that is ready to be made.
@@ -43,6 +53,24 @@ impl Call {
             digest.get(..6).unwrap_or_default().to_owned()
         };
         Ok(Self { tool, arguments, encoded, shown })
+    }
+
+    /// Judge the call itself. A refusal has its line in the trail, and tells whoever called no more than that.
+    pub fn judge(&self, engine: &Engine, trail: &mut Trail) -> Result<(), GuestError> {
+        let policy = engine.policy();
+        let Some(request) = tool_request(engine, &self.tool) else { return Ok(()) };
+        let verdict = engine.decide(&request);
+        if policy.passes(&verdict) {
+            return Ok(());
+        }
+        match verdict.decision {
+            Decision::Ask => trail.unanswered(policy, &request),
+            Decision::Allow | Decision::Deny => trail.judged(policy, &request, &verdict),
+        }
+        trail.call(&self.tool, CallEnd::Refused, Duration::ZERO, &self.shown, 0);
+        let message =
+            format!("the policy does not let the tool `{}` be called; another tool may do", escape(&self.tool));
+        Err(GuestError { kind: "std:capability-denied".into(), message })
     }
 
     /// Find the tool, check the arguments, make the call, and write its line of the trail.

@@ -90,5 +90,7 @@ fn weight(record: &Record) -> usize {
             class.len() + key.len() + arguments.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
         }
         Request::Bind { .. } | Request::Listen { .. } => 0,
+        // A guest does nothing of the kind.
+        Request::Net { .. } | Request::Tool { .. } | Request::Spawn { .. } | Request::Ui { .. } => 0,
     }
 }

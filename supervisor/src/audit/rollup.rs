@@ -17,7 +17,12 @@ impl Rollup {
     pub(super) fn count(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
         let verb = match request {
             // Looking at metadata is part of every open; it would drown what was read and written.
-            Request::File { access: Access::Stat, .. } => return,
+            // The last four are nothing that a component does.
+            Request::File { access: Access::Stat, .. }
+            | Request::Net { .. }
+            | Request::Tool { .. }
+            | Request::Spawn { .. }
+            | Request::Ui { .. } => return,
             Request::File { access: Access::List, .. } => "list",
             Request::File { access: Access::Read, .. } => "read",
             Request::File { access: Access::Write, .. } => "write",

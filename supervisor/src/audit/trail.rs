@@ -27,6 +27,8 @@ pub enum CallEnd {
     Ok,
     /// The tool answered with an error.
     ToolError,
+    /// The policy did not let it begin.
+    Refused,
     /// It ran out of time.
     TimedOut,
     /// The guest died.
@@ -40,6 +42,7 @@ impl CallEnd {
         match self {
             Self::Ok => "ok",
             Self::ToolError => "tool-error",
+            Self::Refused => "denied",
             Self::TimedOut => "timeout",
             Self::Killed => "killed",
             Self::Interrupted => "interrupted",
@@ -102,7 +105,9 @@ impl Trail {
             }
         }
         let asked = declared(Mode::Ask);
-        if !asked.is_empty() {
+        if policy.asks_pass() {
+            self.line("⚠ consent always: what the policy asks about is allowed without asking");
+        } else if !asked.is_empty() {
             let text = "⚠ declared ask, no prompt channel — every access will be denied:";
             self.line(&format!("{text} {}", list(&asked)));
         }
@@ -141,11 +146,12 @@ impl Trail {
         }
         let class = escape(Engine::class_of(request).as_str());
         let (mark, gap) = if verdict.allowed() { ("✓ allow", " ") } else { ("✗ deny", "  ") };
-        let (what, why, mode) = (request.describe(), policy.reason(verdict), policy.mode_of(request));
+        let (what, why) = (request.describe(), escape(&policy.reason(verdict)));
+        let mode = policy.mode_of(request).map(|mode| format!("  mode:{mode}")).unwrap_or_default();
         let text = if verdict.allowed() {
-            format!("{mark}  {class}  {what}  mode:{mode} {why}")
+            format!("{mark}  {class}  {what}{mode} {why}")
         } else {
-            format!("{mark}  {class}  {what} {gap}{}  mode:{mode}", escape(&why))
+            format!("{mark}  {class}  {what} {gap}{why}{mode}")
         };
         self.line(&text);
     }
@@ -161,8 +167,19 @@ impl Trail {
     pub fn unanswered(&mut self, policy: &Policy, request: &Request) {
         self.denials += 1;
         let class = escape(Engine::class_of(request).as_str());
-        let mode = policy.mode_of(request);
-        self.line(&format!("? ask-deny  {class}  {}   no prompt channel  mode:{mode}", request.describe()));
+        let mode = policy.mode_of(request).map(|mode| format!("  mode:{mode}")).unwrap_or_default();
+        let why = if policy.never_asks() { "consent never" } else { "no prompt channel" };
+        self.line(&format!("? ask-deny  {class}  {}   {why}{mode}", request.describe()));
+    }
+
+    /// An operation that needed an answer and passes without one, because the operator said so.
+    pub fn consented(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
+        self.rollup.count(policy, request, verdict);
+        if self.detail == Detail::Full {
+            let class = escape(Engine::class_of(request).as_str());
+            let mode = policy.mode_of(request).map(|mode| format!("  mode:{mode}")).unwrap_or_default();
+            self.line(&format!("✓ allow  {class}  {}{mode} consent always", request.describe()));
+        }
     }
 
     /// An operation that the host check let pass and Landlock refused.

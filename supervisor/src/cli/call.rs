@@ -33,9 +33,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let arguments = Value::Object(parse_object("--args", &args.args)?);
     let call = Call::new(args.tool.clone(), arguments, args.run.audit_args)
         .map_err(|e| Failure::usage(format!("--args: {e}")))?;
-    let metadata = args.metadata.encode()?;
     let mut prepared = args.run.prepare(&args.component)?;
-    let mut session = prepared.start(&args.run)?;
+    let metadata = args.metadata.encode(prepared.operator.metadata())?;
+    let mut trail = prepared.trail(&args.run);
+    if let Err(error) = call.judge(&prepared.effective.engine, &mut trail) {
+        return Err(Failure { exit: Exit::Denied, message: tool_error(&error.kind, &error.message) });
+    }
+    let mut session = prepared.start(&args.run, trail)?;
     let completed = call.perform(&mut session, metadata, args.run.timeout);
     session.finish();
     prepared.timing.phase("call, and guest removed");

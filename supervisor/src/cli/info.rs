@@ -6,7 +6,7 @@ use crate::component::Component;
 use crate::config::Effective;
 use crate::exit::{Exit, Failure};
 use crate::tools::hint;
-use act_policy::{Layer, Manifest, escape};
+use act_policy::{Answer, Layer, Manifest, Rule, RuleId, escape};
 use act_wire::Tool;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
@@ -42,7 +42,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let mut prepared = args.run.prepare(&args.component)?;
     let tools = {
-        let mut session = prepared.start(&args.run)?;
+        let trail = prepared.trail(&args.run);
+        let mut session = prepared.start(&args.run, trail)?;
         let tools = session.list_tools(args.run.timeout);
         session.finish();
         tools?
@@ -54,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn show(args: &Args, component: &Component, effective: &Effective, tools: Option<&[Tool]>) -> Result<Exit, Failure> {
     let text = match args.format {
         Format::Text => text(&component.manifest, effective, tools),
-        Format::Json => json(&component.manifest, tools)?,
+        Format::Json => json(&component.manifest, effective, tools)?,
     };
     print(text.as_bytes())?;
     Ok(Exit::Ok)
@@ -66,7 +67,7 @@ const HINTS: [(&str, &str, &str); 3] = [
     ("std:idempotent", "idempotent", "idempotent"),
 ];
 
-fn json(manifest: &Manifest, tools: Option<&[Tool]>) -> Result<String, Failure> {
+fn json(manifest: &Manifest, effective: &Effective, tools: Option<&[Tool]>) -> Result<String, Failure> {
     let mut out = Map::new();
     out.insert("name".into(), json!(manifest.name));
     out.insert("version".into(), json!(manifest.version));
@@ -79,6 +80,7 @@ fn json(manifest: &Manifest, tools: Option<&[Tool]>) -> Result<String, Failure> 
         capabilities.insert(capability.class.as_str().to_owned(), value);
     }
     out.insert("capabilities".into(), Value::Object(capabilities));
+    out.insert("policy".into(), effective_json(effective));
     if let Some(tools) = tools {
         let tools = tools.iter().map(|tool| {
             let mut entry = Map::new();
@@ -121,15 +123,14 @@ fn text(manifest: &Manifest, effective: &Effective, tools: Option<&[Tool]>) -> S
         }
         if let Some(class) = policy.class(&capability.class) {
             let _ = writeln!(out, "    granted: mode {} ({})", class.shown_mode(), class.source);
-            for (word, ids) in [("allow", &class.allow), ("deny", &class.deny)] {
-                let rules = ids.iter().filter_map(|id| policy.rule(*id));
-                // The folders of act itself are denied in every run; see the user guide.
-                for rule in rules.filter(|rule| rule.source.layer != Layer::BuiltIn) {
-                    let _ = writeln!(out, "      {word} {} ({})", rule_text(rule), rule.source);
-                }
+            rules_text(&mut out, effective, [("allow", &class.allow), ("deny", &class.deny)]);
+            if let Some(managed) = &class.managed {
+                let _ = writeln!(out, "    bounded: mode {} ({})", managed.mode, managed.source);
+                rules_text(&mut out, effective, [("allow", &managed.allow), ("deny", &managed.deny)]);
             }
         }
     }
+    permissions_text(&mut out, effective);
     kernel_text(&mut out, effective);
     if let Some(tools) = tools {
         out.push_str("\nTools:\n");
@@ -144,6 +145,77 @@ fn text(manifest: &Manifest, effective: &Effective, tools: Option<&[Tool]>) -> S
         }
     }
     out
+}
+
+/// Rules of a class, each with the layers that hold it.
+fn rules_text(out: &mut String, effective: &Effective, lists: [(&str, &Vec<RuleId>); 2]) {
+    for (word, ids) in lists {
+        let rules = ids.iter().filter_map(|id| effective.engine.policy().rule(*id));
+        // The folders of act itself are denied in every run; see the user guide.
+        for rule in rules.filter(|rule| rule.source.layer != Layer::BuiltIn) {
+            let held = held_by(effective, rule, word == "deny");
+            let _ = writeln!(out, "      {word} {} ({}), held by {}", rule_text(rule), rule.source, held.join(", "));
+        }
+    }
+}
+
+fn held_by(effective: &Effective, rule: &Rule, narrows: bool) -> Vec<String> {
+    effective.plan.holders(rule, narrows).iter().map(ToString::to_string).collect()
+}
+
+/// The permission rules that bind this component.
+fn permissions_text(out: &mut String, effective: &Effective) {
+    let policy = effective.engine.policy();
+    if !policy.permissions.is_empty() {
+        out.push_str("\nPermission rules:\n");
+    }
+    for permission in &policy.permissions {
+        let Some(rule) = policy.rule(permission.rule) else { continue };
+        let held = held_by(effective, rule, permission.answer != Answer::Allow);
+        let (answer, text) = (permission.answer.as_str(), escape(&rule.text));
+        let _ = writeln!(out, "  {answer} {text} ({}), held by {}", rule.source, held.join(", "));
+    }
+    if let Some((consent, source)) = &policy.consent {
+        let _ = writeln!(out, "\nConsent: {consent} ({source})");
+    }
+}
+
+/// The effective policy: per class what is granted and what bounds it, the permission rules, and who holds each rule.
+fn effective_json(effective: &Effective) -> Value {
+    let policy = effective.engine.policy();
+    let one = |rule: &Rule, narrows: bool| {
+        let source = &rule.source;
+        let (layer, file, line) = (source.layer.to_string(), &source.file, source.line);
+        let held = effective.plan.holders(rule, narrows);
+        json!({ "rule": rule_text(rule), "layer": layer, "file": file, "line": line, "held_by": held })
+    };
+    let list = |ids: &[RuleId], narrows: bool| -> Value {
+        ids.iter().filter_map(|id| policy.rule(*id)).map(|rule| one(rule, narrows)).collect()
+    };
+    let mut classes = Map::new();
+    for class in &policy.classes {
+        let mut entry = Map::new();
+        entry.insert("mode".into(), json!(class.shown_mode().to_string()));
+        entry.insert("source".into(), json!(class.source.to_string()));
+        entry.insert("allow".into(), list(&class.allow, false));
+        entry.insert("deny".into(), list(&class.deny, true));
+        if let Some(managed) = &class.managed {
+            let (allow, deny) = (list(&managed.allow, false), list(&managed.deny, true));
+            let (mode, source) = (managed.mode.to_string(), managed.source.to_string());
+            entry.insert("managed".into(), json!({ "mode": mode, "source": source, "allow": allow, "deny": deny }));
+        }
+        classes.insert(class.class.as_str().to_owned(), Value::Object(entry));
+    }
+    let permissions: Value = policy
+        .permissions
+        .iter()
+        .filter_map(|permission| {
+            let rule = one(policy.rule(permission.rule)?, permission.answer != Answer::Allow);
+            Some(json!({ "list": permission.answer.as_str(), "rule": rule }))
+        })
+        .collect();
+    let consent = policy.consent.as_ref().map(|(consent, _)| consent.to_string());
+    json!({ "classes": classes, "permissions": permissions, "consent": consent })
 }
 
 /// A rule with its mode, where it has one, and the resolved path where that differs from what was written.

@@ -25,9 +25,15 @@ pub(super) struct MetadataArgs {
 }
 
 impl MetadataArgs {
-    /// Keys with values in CBOR: from a file, then from JSON, then from single pairs; a later one replaces an earlier key.
-    pub(super) fn encode(&self) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+    /// Keys with values in CBOR: from the profile, then from a file, from JSON, from single pairs; a later one replaces an
+    /// earlier key.
+    pub(super) fn encode(&self, profile: &[(String, String)]) -> Result<Vec<(String, Vec<u8>)>, Failure> {
         let mut all = Map::new();
+        for (key, json) in profile {
+            let value =
+                serde_json::from_str(json).map_err(|e| Failure::usage(format!("metadata `{}`: {e}", escape(key))))?;
+            all.insert(key.clone(), value);
+        }
         if let Some(path) = &self.metadata_file {
             let shown = escape(&path.display().to_string());
             let mut text = String::new();

@@ -5,6 +5,7 @@ mod doctor;
 mod duration;
 mod info;
 mod metadata;
+mod permissions;
 mod run;
 mod run_args;
 mod size;
@@ -34,6 +35,8 @@ enum Command {
     Info(info::Args),
     /// Check a component's manifest without running it
     Validate(validate::Args),
+    /// Explain and test permission rules
+    Permissions(permissions::Args),
     /// Try every isolation layer on this machine, and say what adds the missing ones
     Doctor(doctor::Args),
 }
@@ -55,6 +58,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Permissions(args) => permissions::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {

@@ -29,8 +29,8 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     transport(args)?;
-    let metadata = args.metadata.encode()?;
     let mut prepared = args.run.prepare(&args.component)?;
+    let metadata = args.metadata.encode(prepared.operator.metadata())?;
     let manifest = &prepared.component.manifest;
     let identity = Identity {
         name: manifest.name.clone(),
@@ -42,7 +42,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let interrupt = prepared.signals.as_fd().try_clone_to_owned().map_err(|e| Failure::failed(format!("dup: {e}")))?;
     let mut server = Server::start(identity, settings, interrupt)?;
     loop {
-        let end = match prepared.start(&args.run) {
+        let trail = prepared.trail(&args.run);
+        let end = match prepared.start(&args.run, trail) {
             Ok(session) => server.serve(session)?,
             Err(failure) => {
                 let line = format!("Error: {failure}");

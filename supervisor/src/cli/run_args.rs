@@ -76,13 +76,18 @@ impl RunArgs {
 }
 
 impl Prepared {
-    /// Compile (or take from the cache), start and confine the guest.
-    pub(super) fn start(&mut self, args: &RunArgs) -> Result<Session<'_>, Failure> {
+    /// The audit trail, with who runs under what policy.
+    pub(super) fn trail(&self, args: &RunArgs) -> Trail {
         let trail = Trail::new(detail(args.no_audit, args.verbose || self.operator.audit_full));
         trail.header(&self.component, self.effective.engine.policy(), &self.effective.warnings);
         if args.audit_args {
             trail.warn("--audit-args: arguments of calls are recorded in full, secrets among them too");
         }
+        trail
+    }
+
+    /// Compile (or take from the cache), start and confine the guest.
+    pub(super) fn start(&mut self, args: &RunArgs, trail: Trail) -> Result<Session<'_>, Failure> {
         let sandbox = match self.confine(args, &trail, false) {
             // Cached code that the guest refuses may have been compiled for another processor: compile it here.
             Err(Refused::CachedCode(reason)) => {

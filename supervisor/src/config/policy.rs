@@ -1,5 +1,6 @@
 //! Policy flags, the configuration file, and the effective policy of a component.
 
+use super::files::{self, Trust, WORKSPACE_FOLDER, Workspace};
 use super::{
     dirs,
     resolve_heads::{resolve, resolve_heads},
@@ -7,9 +8,9 @@ use super::{
 use crate::component::Component;
 use crate::exit::Failure;
 use act_policy::{
-    Anchors, Config, Engine, Flag, Grants, KernelPlan, Layers, MAX_CONFIG, Policy, Shorthand, Warning, escape,
+    Anchors, Config, Consent, Engine, Flag, Grants, KernelPlan, Layers, Permissions, Policy, Profile, Shorthand,
+    Warning, Written, escape,
 };
-use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
@@ -25,6 +26,12 @@ pub struct PolicyArgs {
     /// Deny a class (`--deny http`) or one rule of it (`--deny 'fs=/data/secret/**'`). Repeatable; a deny always wins
     #[arg(long, value_name = "CLASS[=RULE]")]
     pub deny: Vec<String>,
+    /// Add a permission rule to a list: `deny=read(./.env)`, `ask=net(domain: *)`. Repeatable
+    #[arg(long, value_name = "LIST=RULE")]
+    pub permission: Vec<String>,
+    /// What becomes of what the policy asks about: `once` asks, `never` denies, `always` allows without asking
+    #[arg(long, value_name = "MODE", value_parser = consent)]
+    pub consent: Option<Consent>,
     /// Use a named profile of the configuration file
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
@@ -36,11 +43,18 @@ pub struct PolicyArgs {
 /// The operator's side, read and checked before a component is touched.
 #[derive(Debug)]
 pub struct Operator {
+    managed: Option<Config>,
     config: Config,
     profile: Option<String>,
+    workspace: Option<Box<Config>>,
+    workspace_root: Option<String>,
     grant: Option<Grants>,
     flags: Vec<Shorthand>,
+    permissions: Vec<Written>,
+    consent: Option<Consent>,
     home: Option<String>,
+    /// What was found on the way and is told with the policy's own warnings.
+    warnings: Vec<Warning>,
     /// `[audit] detail = "full"`
     pub audit_full: bool,
 }
@@ -56,13 +70,25 @@ pub struct Effective {
     pub warnings: Vec<Warning>,
 }
 
+fn consent(text: &str) -> Result<Consent, String> {
+    Consent::parse(text).ok_or_else(|| "expected once, always or never".to_owned())
+}
+
 impl PolicyArgs {
     /// Read and check all of it.
     pub fn read(&self) -> Result<Operator, Failure> {
-        let home = dirs::home().and_then(|h| h.into_os_string().into_string().ok());
+        let text = |path: PathBuf| path.into_os_string().into_string().ok();
+        let home = dirs::home().and_then(text);
         // A current directory that is gone or not UTF-8 refuses relative paths, nothing else.
-        let directory = std::env::current_dir().ok().and_then(|d| d.into_os_string().into_string().ok());
-        let anchors = Anchors { home: home.as_deref(), directory: directory.as_deref(), stars_at_root: false };
+        let directory = std::env::current_dir().ok().and_then(text);
+        let workspace = Workspace::find();
+        let workspace_root = workspace.clone().and_then(|workspace| text(workspace.root));
+        let anchors = Anchors {
+            home: home.as_deref(),
+            directory: directory.as_deref(),
+            workspace: workspace_root.as_deref(),
+            stars_at_root: false,
+        };
         let mut flags = Vec::new();
         for (flag, tokens) in [(Flag::Allow, &self.allow), (Flag::Deny, &self.deny)] {
             for token in tokens {
@@ -74,42 +100,45 @@ impl PolicyArgs {
             let object = Grants::parse_json(text, &anchors).map_err(Failure::usage)?;
             grant.get_or_insert_default().merge(object);
         }
-        let config = self.read_config(home.as_deref())?;
+        let permissions = self.permission.iter().map(|text| Permissions::parse_flag(text, &anchors));
+        let permissions = permissions.collect::<Result<_, _>>().map_err(Failure::usage)?;
+        let managed = files::managed(&anchors)?;
+        let config = files::user(self.config.as_deref(), &anchors)?;
         if let Some(name) = &self.profile
             && config.profile(name).is_none()
         {
-            let known: Vec<String> = config.profiles.iter().map(|(n, _)| escape(n)).collect();
+            let known: Vec<String> = config.profiles.iter().map(|profile| escape(&profile.name)).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let name = escape(name);
             return Err(Failure::usage(format!(
                 "--profile {name}: no profile `{name}` in the configuration (known: {known})"
             )));
         }
+        let mut warnings = Vec::new();
+        let workspace = match workspace.map(|workspace| workspace.read(&config, &anchors)).transpose()? {
+            Some(Trust::Read(config)) => Some(config),
+            Some(Trust::Missing(reason)) => {
+                warnings.push(Warning(reason));
+                None
+            }
+            Some(Trust::Absent) | None => None,
+        };
         let audit_full = config.audit_full;
-        Ok(Operator { config, profile: self.profile.clone(), grant, flags, home, audit_full })
-    }
-
-    fn read_config(&self, home: Option<&str>) -> Result<Config, Failure> {
-        let (path, required) = match &self.config {
-            Some(path) => (path.clone(), true),
-            None => match dirs::config() {
-                Some(folder) => (folder.join("config.toml"), false),
-                None => return Ok(Config::default()),
-            },
-        };
-        let shown = escape(&path.display().to_string());
-        let file = match std::fs::File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !required => return Ok(Config::default()),
-            Err(e) => return Err(Failure::usage(format!("{shown}: {e}"))),
-        };
-        let mut text = String::new();
-        file.take(MAX_CONFIG as u64 + 1)
-            .read_to_string(&mut text)
-            .map_err(|e| Failure::usage(format!("{shown}: {e}")))?;
-        let directory = path.parent().and_then(|p| p.to_str());
-        let anchors = Anchors { home, directory, stars_at_root: false };
-        Config::parse(&text, &shown, &anchors).map_err(Failure::usage)
+        let (profile, consent) = (self.profile.clone(), self.consent);
+        Ok(Operator {
+            managed,
+            config,
+            profile,
+            workspace,
+            workspace_root,
+            grant,
+            flags,
+            permissions,
+            consent,
+            home,
+            warnings,
+            audit_full,
+        })
     }
 }
 
@@ -119,23 +148,68 @@ impl Operator {
         self.home.as_deref()
     }
 
-    /// The effective policy of a component.
-    pub fn effective(&self, component: &Component) -> Result<Effective, Failure> {
-        let layers = Layers {
-            user: Some(&self.config.policy),
-            profile: self.profile.as_deref().and_then(|name| self.config.profile(name)),
+    /// How paths of calls in rule form are anchored.
+    pub fn anchors(&self) -> Anchors<'_> {
+        let workspace = self.workspace_root.as_deref();
+        Anchors { home: self.home.as_deref(), directory: None, workspace, stars_at_root: false }
+    }
+
+    /// Metadata of the chosen profile: key and JSON value.
+    pub fn metadata(&self) -> &[(String, String)] {
+        self.chosen().map(|profile| profile.metadata.as_slice()).unwrap_or_default()
+    }
+
+    fn chosen(&self) -> Option<&Profile> {
+        self.profile.as_deref().and_then(|name| self.config.profile(name))
+    }
+
+    fn layers<'a>(&'a self, client: Option<&'a str>) -> Layers<'a> {
+        Layers {
+            managed: self.managed.as_ref().map(|config| &config.section),
+            user: Some(&self.config.section),
+            profile: self.chosen().map(|profile| &profile.section),
+            workspace: self.workspace.as_ref().map(|config| &config.section.permissions),
             grant: self.grant.as_ref(),
             flags: &self.flags,
-        };
-        let (mut policy, warnings) = Policy::resolve(&component.manifest, &layers).map_err(Failure::usage)?;
+            permissions: &self.permissions,
+            consent: self.consent,
+            client,
+            workspace_root: self.workspace_root.as_deref(),
+        }
+    }
+
+    /// The effective policy of a component.
+    pub fn effective(&self, component: &Component) -> Result<Effective, Failure> {
+        self.effective_for(component, None)
+    }
+
+    /// The effective policy of a component that serves this client.
+    pub fn effective_for(&self, component: &Component, client: Option<&str>) -> Result<Effective, Failure> {
+        let (mut policy, mut warnings) =
+            Policy::resolve(&component.manifest, &self.layers(client)).map_err(Failure::usage)?;
+        warnings.extend(self.warnings.iter().cloned());
         resolve_heads(&mut policy);
         let own = own_folders();
         for folder in &own {
             policy.deny_folder(folder.clone());
         }
+        // What may change the rules of a workspace is not the component's to write.
+        if let (Some(_), Some(root)) = (&self.workspace, &self.workspace_root) {
+            policy.deny_folder([resolve(root.as_bytes()).as_slice(), b"/", WORKSPACE_FOLDER.as_bytes()].concat());
+        }
         let engine = Engine::compile(policy).map_err(Failure::usage)?;
         let plan = KernelPlan::new(&engine);
         refuse_own_folders(&plan, own)?;
+        Ok(Effective { engine, plan, warnings })
+    }
+
+    /// The permission rules for what an agent does itself.
+    pub fn agent(&self, client: Option<&str>) -> Result<Effective, Failure> {
+        let (mut policy, mut warnings) = Policy::of_agent(&self.layers(client));
+        warnings.extend(self.warnings.iter().cloned());
+        resolve_heads(&mut policy);
+        let engine = Engine::compile(policy).map_err(Failure::usage)?;
+        let plan = KernelPlan::new(&engine);
         Ok(Effective { engine, plan, warnings })
     }
 }

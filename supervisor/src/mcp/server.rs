@@ -4,7 +4,7 @@ use super::endpoint::{self, Identity};
 use super::queue::{Answer, Command, Receiver, Wake, queue};
 use crate::exit::{Exit, Failure};
 use crate::session::{Output, Session, SessionError};
-use crate::tools::{Call, Completed};
+use crate::tools::{self, Call, Completed};
 use act_policy::escape;
 use act_wire::GuestError;
 use rustix::fd::{AsFd as _, OwnedFd};
@@ -147,7 +147,10 @@ impl Server {
             Command::Call { reply, .. } if reply.is_closed() => Served::Alive,
             Command::List { reply } => {
                 let (served, tools) = match session.list_tools(self.settings.timeout) {
-                    Ok(Ok(tools)) => (Served::Alive, Ok(tools)),
+                    Ok(Ok(mut tools)) => {
+                        tools.retain(|tool| tools::listed(session.engine(), &tool.name));
+                        (Served::Alive, Ok(tools))
+                    }
                     Ok(Err(error)) => (Served::Alive, Err(error.message)),
                     Err(error) => (after(&error), Err(error.to_string())),
                 };
@@ -176,6 +179,12 @@ impl Server {
                 return (Served::Alive, Answer::Output { output, denied: false });
             }
         };
+        let engine = session.engine();
+        if let Err(error) = call.judge(engine, &mut session.trail) {
+            self.last_denied = true;
+            let output = Output { parts: Vec::new(), error: Some(error) };
+            return (Served::Alive, Answer::Output { output, denied: true });
+        }
         let Completed { denied, unknown, result } =
             call.perform(session, self.settings.metadata.clone(), self.settings.timeout);
         self.last_denied = denied;

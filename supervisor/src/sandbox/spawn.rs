@@ -1,6 +1,7 @@
 //! Birth of a child: inside its cgroup, without descriptors, capabilities, environment or terminal.
 //!
-//! Everything that the child needs is made before `clone3(2)` (Linux 5.3; `CLONE_INTO_CGROUP` 5.7); between it and 5.11 brought `CLOSE_RANGE_CLOEXEC`.
+//! Everything that the child needs is made before `clone3(2)` (Linux 5.3; `CLONE_INTO_CGROUP` 5.7, `CLOSE_RANGE_CLOEXEC`
+//! 5.11); between it and
 //! `execveat(2)` the child makes raw system calls only and allocates nothing. A step that fails is written as two
 //! bytes, step and errno, to a pipe that `execveat` closes.
 

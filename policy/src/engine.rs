@@ -239,7 +239,7 @@ impl Engine {
 }
 
 /// The order that every class but files shares: ceiling, deny rules, mode. (Files have ancestors besides.)
-fn judge(class: &ClassPolicy, matches: impl Fn(RuleId, bool) -> bool) -> Verdict {
+pub(crate) fn judge(class: &ClassPolicy, matches: impl Fn(RuleId, bool) -> bool) -> Verdict {
     let find = |ids: &[RuleId], deny: bool| ids.iter().copied().find(|id| matches(*id, deny));
     let Some(declared) = class.declared.as_deref() else { return Verdict::deny(Reason::OutsideCeiling) };
     let whole = declared.is_empty() && matches!(class.class.kind(), Kind::Semantic | Kind::Credentials);
@@ -296,7 +296,7 @@ pub(crate) fn single(address: IpAddr, port: u16, protocol: Protocol, names: &[St
     Peer { range: IpNet::from(address), embedded, port, protocol, names }
 }
 
-fn reaches(target: &Target, peer: &Peer<'_>, deny: bool) -> bool {
+pub(crate) fn reaches(target: &Target, peer: &Peer<'_>, deny: bool) -> bool {
     match target {
         Target::Range(net) => {
             net.contains(&peer.range) || deny && peer.embedded.is_some_and(|v4| net.contains(&IpNet::V4(v4)))
@@ -307,7 +307,7 @@ fn reaches(target: &Target, peer: &Peer<'_>, deny: bool) -> bool {
 }
 
 /// Whether a target covers a canonical name.
-fn names_target(target: &Target, name: &str) -> bool {
+pub(crate) fn names_target(target: &Target, name: &str) -> bool {
     match target {
         Target::Any => true,
         Target::Name(n) => n == name,

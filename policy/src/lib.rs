@@ -15,6 +15,7 @@ mod node;
 mod pattern;
 mod plan;
 mod policy;
+mod reach;
 mod request;
 mod rule;
 mod shorthand;

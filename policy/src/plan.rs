@@ -146,14 +146,15 @@ fn files(engine: &Engine) -> Vec<Subtree> {
 fn net(engine: &Engine) -> NetPlan {
     let policy = engine.policy();
     let Some(class) = policy.class(&Class::sockets()) else { return NetPlan::default() };
-    let all =
-        || class.declared.iter().flatten().chain(&class.allow).chain(&class.deny).filter_map(|id| policy.rule(*id));
     let mut prefixes = BTreeSet::from([
         IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
         IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
     ]);
-    for rule in all() {
-        if let Matches::Socket { target: Target::Range(net), .. } = &rule.matches {
+    // HTTP: its rules name prefixes, too (see `reach`).
+    for rule in &policy.rules {
+        if let Matches::Socket { target: Target::Range(net), .. }
+        | Matches::Http { target: Some(Target::Range(net)), .. } = &rule.matches
+        {
             prefixes.insert(*net);
         }
     }
@@ -161,7 +162,9 @@ fn net(engine: &Engine) -> NetPlan {
     let entries = prefixes
         .into_iter()
         .map(|range| {
-            cuts.entry(range, |port, protocol| engine.peer(&Peer { range, embedded: None, port, protocol, names: &[] }))
+            cuts.entry(range, |port, protocol| {
+                engine.reach(&Peer { range, embedded: None, port, protocol, names: &[] })
+            })
         })
         .collect();
     let open = class.declared.is_some() && matches!(class.mode, Mode::Open | Mode::Allowlist);
@@ -176,8 +179,15 @@ fn net(engine: &Engine) -> NetPlan {
     };
     let declared = tcp_ports(engine, class.declared.as_deref().unwrap_or_default());
     let granted = if class.mode == Mode::Open { None } else { tcp_ports(engine, &class.allow) };
-    let tcp_ports = granted.or(declared).map(|ports| ports.into_iter().collect());
-    NetPlan { tcp: speaks(Protocol::Tcp), udp: speaks(Protocol::Udp), tcp_ports, entries }
+    // HTTP: its ports come on top of what sockets may reach.
+    let (http, http_ports) = engine.http_ports();
+    let sockets_ports = if speaks(Protocol::Tcp) { granted.or(declared) } else { Some(BTreeSet::new()) };
+    let tcp_ports = match (sockets_ports, http_ports) {
+        (Some(ports), Some(more)) => Some(ports.into_iter().chain(more).collect::<BTreeSet<u16>>()),
+        _ => None,
+    };
+    let tcp_ports = tcp_ports.map(|ports| ports.into_iter().collect());
+    NetPlan { tcp: speaks(Protocol::Tcp) || http, udp: speaks(Protocol::Udp), tcp_ports, entries }
 }
 
 /// All TCP ports that some rules name; `None` as soon as one names none.
@@ -205,7 +215,7 @@ impl NetEntry {
     /// The entry of one address that was looked up under the given names in this run.
     pub fn for_address(engine: &Engine, address: IpAddr, names: &[String]) -> Self {
         let range = single(address, 1, Protocol::Tcp, names).range;
-        Cuts::new(engine).entry(range, |port, protocol| engine.peer(&single(address, port, protocol, names)))
+        Cuts::new(engine).entry(range, |port, protocol| engine.reach(&single(address, port, protocol, names)))
     }
 }
 
@@ -216,7 +226,10 @@ impl Cuts {
     fn new(engine: &Engine) -> Self {
         let mut cuts = BTreeSet::from([1u16]);
         for rule in &engine.policy().rules {
-            if let Matches::Socket { ports: Ports { only, except }, .. } = &rule.matches {
+            // HTTP: its rules cut the ports, too.
+            if let Matches::Socket { ports: Ports { only, except }, .. }
+            | Matches::Http { ports: Ports { only, except }, .. } = &rule.matches
+            {
                 for port in only.iter().chain(except) {
                     cuts.insert(*port);
                     if let Some(next) = port.checked_add(1) {

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use wasmtime_wasi_http::io::TokioIo;
 use wasmtime_wasi_http::{Error, WasiBody};
 
-/// Most bytes of the head of a response, and of what is read ahead over HTTP/1.1.
+/// Most bytes of the head of a response, and of what is read ahead over HTTP/1.1; what one read brings may exceed it.
 const HEAD: usize = 64 * 1024;
 /// What the server may send ahead over HTTP/2, and what may wait to be sent to it.
 const WINDOW: u32 = 256 * 1024;

@@ -180,7 +180,7 @@ async fn answer(request: Request<Incoming>, log: Arc<Mutex<Vec<String>>>) -> Res
         "/echo" => return Ok(Response::new(request.into_body().boxed())),
         "/stall" => return Ok(Response::new(Stall { sent: false }.boxed())),
         "/slow" => {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             text(String::new())
         }
         "/big" => text("x".repeat(query.parse().unwrap())),

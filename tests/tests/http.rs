@@ -389,6 +389,17 @@ fn bodies_stream_both_ways() {
     }
 }
 
+/// More than connections and look-ups may be under way at once: the rest waits its turn.
+#[test]
+fn many_at_once() {
+    let Some(world) = World::new() else { return };
+    let server = Web::start("127.0.0.1").unwrap();
+    let arguments = json!({ "url": format!("http://localhost:{}/x", server.port()), "count": "150" });
+    let run = world.call(&world.guest(Guest::Files3), "many", &arguments, OPEN);
+    run.is_clean().exits(0).prints("150").says("http: 150 GET under *, 150 lookup under *");
+    assert_eq!(server.take().len(), 150);
+}
+
 #[test]
 fn limits_on_heads_and_time() {
     let Some(world) = World::new() else { return };

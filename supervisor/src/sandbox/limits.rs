@@ -17,7 +17,7 @@ const FILE_SIZE: u64 = 16 << 30;
 /// Bytes that one call may return.
 pub const OUTPUT: u64 = 64 << 20;
 /// CPU time that one call may use where it has no time limit.
-const CALL_CPU: Duration = Duration::from_secs(3600);
+const CALL_CPU: Duration = Duration::from_hours(1);
 /// Threads of the guest process: main, clock and one for blocking file calls, with room for none besides.
 const TASKS: u32 = 4;
 

@@ -17,8 +17,12 @@ impl Client {
             Host::Address(address) => return Ok(vec![*address]),
             Host::Name(name) => name.clone(),
         };
-        let answer = timeout_at(until, self.gate.resolve(name, target.purpose())).await;
-        let mut addresses = answer.map_err(|_| Error::DnsTimeout)?;
+        let answer = timeout_at(until, async {
+            // Kept while the supervisor works on it. It is never closed.
+            let _turn = self.lookups.acquire().await;
+            self.gate.resolve(name, target.purpose()).await
+        });
+        let mut addresses = answer.await.map_err(|_| Error::DnsTimeout)?;
         addresses.retain(|address| {
             let request = target.request(Some(*address));
             let refused = self.gate.peek(&request).decision == Decision::Deny;

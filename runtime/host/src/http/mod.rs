@@ -29,6 +29,8 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 /// Most connections at once. What each may buffer (see [`exchange`]) fits many times into the memory that the process
 /// has beside the component's own.
 const CONNECTIONS: usize = 64;
+/// Most names that are looked up at once; the supervisor answers no to more than 16.
+const LOOKUPS: usize = 8;
 /// Most bytes that the component hands over in one write to a request's body.
 const CHUNK: usize = 64 * 1024;
 
@@ -39,6 +41,7 @@ pub(crate) struct Client {
     gate: Arc<dyn Gate>,
     tls: Tls,
     slots: Arc<Semaphore>,
+    lookups: Semaphore,
 }
 
 /// How a request was let pass.
@@ -52,7 +55,8 @@ enum Passed {
 
 impl Client {
     pub(crate) fn new(gate: Arc<dyn Gate>) -> Self {
-        Self { tls: Tls::new(gate.clone()), gate, slots: Arc::new(Semaphore::new(CONNECTIONS)) }
+        let (slots, lookups) = (Arc::new(Semaphore::new(CONNECTIONS)), Semaphore::new(LOOKUPS));
+        Self { tls: Tls::new(gate.clone()), gate, slots, lookups }
     }
 
     async fn send(&self, request: http::Request<WasiBody>, times: Times) -> Result<Sent, Error> {

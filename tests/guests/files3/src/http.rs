@@ -165,3 +165,12 @@ pub(crate) async fn size(url: &str) -> Result<String, String> {
     body.end().await?;
     Ok(size.to_string())
 }
+
+/// Requests at the same time; how many were answered with 200.
+pub(crate) async fn many(url: &str, count: &str) -> Result<String, String> {
+    let count = count.parse::<usize>().unwrap_or(0);
+    let answers = futures::future::join_all((0..count).map(|_| fetch(url, "GET", "", "", ""))).await;
+    let good = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|text| text.starts_with("200 "))).count();
+    let bad = answers.into_iter().find_map(Result::err).unwrap_or_default();
+    Ok(format!("{good} {bad}"))
+}

@@ -38,6 +38,7 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
     ("fetch", "One request, as in the fixture `fetch`", &["url", "method", "body", "follow", "times"]),
     ("duplex", "Send a body piece by piece, each one after the answer to the one before", &["url", "pieces"]),
     ("size", "How many bytes the body of a response has", &["url"]),
+    ("many", "Requests at the same time; how many were answered with 200", &["url", "count"]),
 ];
 
 async fn call(name: &str, arguments: &Value) -> Result<String, String> {
@@ -59,6 +60,7 @@ async fn call(name: &str, arguments: &Value) -> Result<String, String> {
         "fetch" => http::fetch(text("url"), text("method"), text("body"), text("follow"), text("times")).await,
         "duplex" => http::duplex(text("url"), text("pieces")).await,
         "size" => http::size(text("url")).await,
+        "many" => http::many(text("url"), text("count")).await,
         _ => Err(format!("no tool `{name}`")),
     }
 }

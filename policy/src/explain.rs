@@ -48,7 +48,7 @@ impl Policy {
 }
 
 impl Request {
-    /// Verb and object, escaped for one line: `read /data/x`, `connect 10.0.0.5:5432/tcp`.
+    /// Verb and object, escaped for one line: `read /data/x`, `connect 10.0.0.5:5432/tcp`, `GET example.com:443/https`.
     pub fn describe(&self) -> String {
         match self {
             Self::File { access, path } => format!("{access} {}", escape(&String::from_utf8_lossy(path))),
@@ -62,7 +62,7 @@ impl Request {
             Self::Http { method, scheme, host, port, address } => {
                 let host = if host.contains(':') { format!("[{}]", escape(host)) } else { escape(host) };
                 let address = address.map(|a| format!(" ({a})")).unwrap_or_default();
-                format!("{} {}://{host}:{port}{address}", escape(method), escape(scheme))
+                format!("{} {host}:{port}/{}{address}", escape(method), escape(scheme))
             }
             Self::Credential { key } => format!("credential {}", escape(key)),
             Self::Consent { key, .. } => format!("consent {}", escape(key)),

@@ -81,8 +81,10 @@ fn permissions() -> impl Strategy<Value = String> {
     let rule = prop_oneof![
         path().prop_map(|p| format!("read({p})")),
         path().prop_map(|p| format!("write({p})")),
-        select(HOSTS).prop_filter_map("an address is written in brackets", |h| {
-            (!h.contains(':')).then(|| format!("net(domain: {h})"))
+        select(HOSTS).prop_map(|h| if h.contains(':') {
+            format!("net(domain: [{h}])")
+        } else {
+            format!("net(domain: {h})")
         }),
         select(CIDRS).prop_map(|c| format!("net(domain: {c})")),
         select(

@@ -242,3 +242,74 @@ fn what_a_name_resolves_to_can_be_denied_by_a_range() {
     assert_eq!(lookup("api.example.com"), "allow");
     assert_eq!(lookup("other.example.com"), "grant");
 }
+
+/// A ceiling for both classes, and what the operator grants.
+fn both(grant: &str) -> Engine {
+    let declared = manifest(
+        r#"{"wasi:http": {"constraints": [{"host": "*"}]}, "wasi:sockets": {"constraints": [{"host": "*"}]}}"#,
+    );
+    resolve(&declared, &Operator { grants: &[grant], ..Operator::default() }).0
+}
+
+/// Whether some request of `wasi:http` may go to an address, as a literal or under one of its names.
+fn http_may(engine: &Engine, addr: IpAddr, port: u16, names: &[&str]) -> bool {
+    let request = |method: &str, scheme: &str, host: &str, address: Option<IpAddr>| {
+        let (method, scheme, host) = (method.into(), scheme.into(), host.into());
+        engine.decide(&Request::Http { method, scheme, host, port, address }).allowed()
+    };
+    let any = |host: &str, address: Option<IpAddr>| {
+        ["GET", "POST", "OTHER"].iter().any(|m| ["http", "https"].iter().any(|s| request(m, s, host, address)))
+    };
+    any(&addr.to_string(), None) || names.iter().any(|name| any(name, Some(addr)))
+}
+
+#[test]
+fn tables_are_open_for_what_http_may_reach() {
+    let grants = [
+        r#"{"sockets": "deny", "http": "open"}"#,
+        r#"{"sockets": "deny", "http": {"mode": "open", "deny": [{"cidr": "10.0.0.0/8", "except-ports": [443]}, {"host": "bad.test"}]}}"#,
+        r#"{"sockets": "deny", "http": {"mode": "allowlist", "allow": [{"cidr": "10.0.0.0/8", "ports": [80]}, {"host": "api.test", "scheme": "https", "ports": [443]}]}}"#,
+        r#"{"sockets": "deny", "http": {"mode": "open", "deny": [{"host": "*", "methods": ["POST"]}, {"host": "10.1.2.3", "scheme": "http"}]}}"#,
+        r#"{"sockets": {"mode": "allowlist", "allow": [{"cidr": "10.0.0.0/8"}], "deny": [{"cidr": "10.1.0.0/16"}]}, "http": {"mode": "open", "deny": [{"cidr": "10.2.0.0/16"}, {"cidr": "11.0.0.0/8"}]}}"#,
+        r#"{"sockets": "open", "http": "ask"}"#,
+        r#"{"sockets": "ask", "http": "ask"}"#,
+    ];
+    for grant in grants {
+        let engine = both(grant);
+        let plan = KernelPlan::new(&engine);
+        for text in ["10.1.2.3", "10.2.0.1", "10.3.0.1", "11.0.0.1", "fd00::1"] {
+            let addr: IpAddr = text.parse().unwrap();
+            for names in [&[][..], &["api.test"], &["bad.test"], &["api.test", "bad.test"]] {
+                let owned: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+                let entry = NetEntry::for_address(&engine, addr, &owned);
+                for (port, protocol) in [(80, Tcp), (443, Tcp), (444, Tcp), (443, Udp)] {
+                    let address = std::net::SocketAddr::new(addr, port).to_string();
+                    let sockets = connect(&engine, &address, protocol, names).allowed();
+                    let expected = sockets || protocol == Tcp && http_may(&engine, addr, port, names);
+                    let case = format!("{grant} {address}/{protocol} {names:?}");
+                    let told = in_tables(std::slice::from_ref(&entry), addr, port, protocol);
+                    assert_eq!(told == NetVerdict::Allow, expected, "{case}");
+                    if names.is_empty() {
+                        let table = in_tables(&plan.net.entries, addr, port, protocol);
+                        assert_eq!(table == NetVerdict::Allow, expected, "{case}");
+                    }
+                    if expected {
+                        assert!(protocol == Udp || plan.net.tcp, "{case}");
+                        let ports = plan.net.tcp_ports.as_ref();
+                        assert!(protocol == Udp || ports.is_none_or(|p| p.contains(&port)), "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plan_for_http_alone_has_its_ports_only() {
+    let engine =
+        both(r#"{"sockets": "deny", "http": {"mode": "allowlist", "allow": [{"host": "a.test", "ports": [8443]}]}}"#);
+    let plan = KernelPlan::new(&engine).net;
+    assert_eq!((plan.tcp, plan.udp, plan.tcp_ports), (true, false, Some(vec![8443])));
+    let plan = KernelPlan::new(&both(r#"{"sockets": "deny", "http": "ask"}"#)).net;
+    assert_eq!((plan.tcp, plan.udp), (false, false));
+}

@@ -4,13 +4,16 @@
 //! was asked, and a guest that breaks the protocol is killed.
 
 use crate::audit::{Detail, Trail};
-use crate::broker::resolve::Resolver;
+use crate::broker::resolve::{self, Resolver};
+use crate::broker::roots;
 use crate::exit::Failure;
 use crate::sandbox::spawn::Ended;
 use crate::sandbox::{Layer, Sandbox, SandboxError};
 use crate::signals::Signals;
-use act_policy::{Access, Class, Decision, Engine, KernelPlan, NetEntry, Request};
-use act_wire::{ChannelError, ContentPart, GuestError, Observed, Record, ToGuest, ToSupervisor, Tool, ToolEvent};
+use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Request};
+use act_wire::{
+    ChannelError, ContentPart, GuestError, Observed, Purpose, Record, ToGuest, ToSupervisor, Tool, ToolEvent,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -29,6 +32,8 @@ pub struct Session<'a> {
     /// The audit trail.
     pub trail: Trail,
     resolver: Resolver,
+    /// Whether the guest has the certificates of the system.
+    roots_given: bool,
     signals: &'a Signals,
     next_call: u32,
 }
@@ -91,7 +96,7 @@ impl<'a> Session<'a> {
         signals: &'a Signals,
     ) -> Result<Self, SandboxError> {
         let resolver = Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
-        Ok(Self { sandbox, engine, plan, trail, resolver, signals, next_call: 1 })
+        Ok(Self { sandbox, engine, plan, trail, resolver, roots_given: false, signals, next_call: 1 })
     }
 
     /// The compiled policy.
@@ -200,8 +205,12 @@ impl<'a> Session<'a> {
                         self.records(&records);
                         continue;
                     }
-                    ToSupervisor::Resolve { ask, host } => {
-                        self.resolve(ask, host)?;
+                    ToSupervisor::Resolve { ask, host, purpose } => {
+                        self.resolve(ask, host, purpose)?;
+                        continue;
+                    }
+                    ToSupervisor::Roots { ask } => {
+                        self.send_roots(ask)?;
                         continue;
                     }
                     ToSupervisor::Ask { ask, request } => {
@@ -296,18 +305,28 @@ impl<'a> Session<'a> {
         !self.plan.files.iter().any(covers)
     }
 
-    /// Judge a look-up; the resolver works on it while the loop goes on.
-    fn resolve(&mut self, ask: u32, host: String) -> Result<(), SessionError> {
-        let request = Request::Lookup { class: Class::sockets(), host };
-        let verdict = self.engine.decide(&request);
+    /// Judge a look-up, and the request that it is for; the resolver works on it while the loop goes on.
+    fn resolve(&mut self, ask: u32, host: String, purpose: Purpose) -> Result<(), SessionError> {
+        let Some(requests) = resolve::requests(host.clone(), &purpose) else {
+            return Err(self.refuse("a look-up out of bounds".into()));
+        };
         let policy = self.engine.policy();
-        match verdict.decision {
-            Decision::Ask if policy.passes(&verdict) => self.trail.consented(policy, &request, &verdict),
-            Decision::Ask => self.trail.unanswered(policy, &request),
-            Decision::Allow | Decision::Deny => self.trail.judged(policy, &request, &verdict),
+        let mut allowed = true;
+        for request in &requests {
+            let verdict = self.engine.decide(request);
+            allowed = policy.passes(&verdict);
+            match verdict.decision {
+                Decision::Ask if allowed => self.trail.consented(policy, request, &verdict),
+                Decision::Ask => self.trail.unanswered(policy, request),
+                // An allowed request is on record when the guest makes it.
+                Decision::Allow if matches!(request, Request::Http { .. }) => {}
+                _ => self.trail.judged(policy, request, &verdict),
+            }
+            if !allowed {
+                break;
+            }
         }
-        let Request::Lookup { host, .. } = request else { return Ok(()) };
-        if !policy.passes(&verdict) || !self.resolver.begin(ask, &host) {
+        if !allowed || !self.resolver.begin(ask, &host, purpose) {
             return self.send(&ToGuest::Resolved { ask, addresses: Vec::new() });
         }
         Ok(())
@@ -320,6 +339,9 @@ impl<'a> Session<'a> {
             let mut addresses = Vec::new();
             for address in answer.addresses {
                 let names = self.resolver.pin(address, &answer.name);
+                if !self.request_may_go(&answer.purpose, &answer.name, address) {
+                    continue;
+                }
                 let entry = NetEntry::for_address(self.engine, address, &names);
                 let refused = !entry.allows_anything();
                 let told = match &mut self.sandbox.attached {
@@ -336,6 +358,30 @@ impl<'a> Session<'a> {
             self.send(&ToGuest::Resolved { ask: answer.ask, addresses })?;
         }
         Ok(())
+    }
+
+    /// Judge the request of `wasi:http` that a name was looked up for with one of its addresses. A refusal is on record
+    /// here, for the guest never hears of the address; what is allowed is on record when the guest connects to it.
+    fn request_may_go(&mut self, purpose: &Purpose, name: &str, address: std::net::IpAddr) -> bool {
+        let Some(request) = resolve::http_request(purpose, name, Some(address)) else { return true };
+        let verdict = self.engine.decide(&request);
+        let refused = verdict.decision == Decision::Deny;
+        if refused {
+            self.trail.judged(self.engine.policy(), &request, &verdict);
+        }
+        !refused
+    }
+
+    /// Hand over the certificates of the system, once: it is a large answer to a small question.
+    fn send_roots(&mut self, ask: u32) -> Result<(), SessionError> {
+        if std::mem::replace(&mut self.roots_given, true) {
+            return Err(self.refuse("the certificates were asked for twice".into()));
+        }
+        let (certificates, problem) = if roots::needed(self.engine) { roots::read() } else { (Vec::new(), None) };
+        if let Some(problem) = problem {
+            self.trail.warn(&problem);
+        }
+        self.send(&ToGuest::Roots { ask, certificates })
     }
 
     fn kernel_events(&mut self) {

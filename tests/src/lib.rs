@@ -21,9 +21,11 @@ mod probe;
 pub mod process;
 mod run;
 mod server;
+mod web;
 mod world;
 
 pub use probe::{Probe, setpriv};
 pub use run::{Run, Running};
 pub use server::Server;
+pub use web::{Authority, Web};
 pub use world::{Guest, World, case, require, root};

@@ -24,6 +24,9 @@ const LIES: &[(&str, i32, &str)] = &[
     ("oversized-in-a-call", 1, "a message of more than"),
     ("another-call", 1, "a message that nobody asked for"),
     ("endless-output", 1, "bytes of output"),
+    ("long-name", 1, "a look-up out of bounds"),
+    ("odd-scheme", 1, "a look-up out of bounds"),
+    ("roots-twice", 1, "the certificates were asked for twice"),
     ("sends-a-descriptor", 0, ""),
 ];
 

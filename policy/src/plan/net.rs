@@ -100,7 +100,7 @@ fn entry(engine: &Engine, range: IpNet, embedded: Option<Ipv4Net>, names: &[Stri
         if protocol == Protocol::Udp || sockets == NetVerdict::Allow {
             return sockets;
         }
-        match (sockets, lowered(engine, engine.requests(&query(NetKind::Http(None), port)).verdict)) {
+        match (sockets, requests(engine, &query(NetKind::Http(None), port))) {
             (_, NetVerdict::Allow) => NetVerdict::Allow,
             (NetVerdict::Unlisted, http) => http,
             (sockets, _) => sockets,
@@ -127,6 +127,22 @@ fn entry(engine: &Engine, range: IpNet, embedded: Option<Ipv4Net>, names: &[Stri
         }
     }
     NetEntry { range, ports, default }
+}
+
+/// What some request of `wasi:http` may do. Each name is judged by itself, as each request is: a deny of one name leaves
+/// the address open to another, and to the address as a literal.
+fn requests(engine: &Engine, query: &NetQuery<'_>) -> NetVerdict {
+    let mut found = lowered(engine, engine.requests(&NetQuery { names: &[], ..*query }).verdict);
+    for name in query.names {
+        // An address is allowed by its name alone, so that the range is not asked again.
+        let query = NetQuery { literal: false, names: std::slice::from_ref(name), ..*query };
+        match lowered(engine, engine.requests(&query).verdict) {
+            NetVerdict::Allow => return NetVerdict::Allow,
+            denied @ NetVerdict::Denied(_) if found == NetVerdict::Unlisted => found = denied,
+            _ => {}
+        }
+    }
+    found
 }
 
 fn lowered(engine: &Engine, verdict: Verdict) -> NetVerdict {

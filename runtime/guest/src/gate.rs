@@ -2,9 +2,9 @@
 
 use crate::outbox::Outbox;
 use crate::questions::Questions;
-use act_host::{Answer, Gate};
+use act_host::{Answer, Certificates, Gate};
 use act_policy::{Decision, Engine, Reason, Request, Verdict};
-use act_wire::{Observed, Record};
+use act_wire::{Observed, Purpose, Record};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -65,14 +65,19 @@ impl Gate for PolicyGate {
         })
     }
 
-    fn resolve(&self, host: String) -> Answer<Vec<IpAddr>> {
-        let answer = self.questions.resolve(host);
+    fn resolve(&self, name: String, purpose: Purpose) -> Answer<Vec<IpAddr>> {
+        let answer = self.questions.resolve(name, purpose);
         Box::pin(async move {
             match answer {
                 Some(answer) => answer.await.unwrap_or_default(),
                 None => Vec::new(),
             }
         })
+    }
+
+    fn roots(&self) -> Answer<Certificates> {
+        let answer = self.questions.roots();
+        Box::pin(async move { answer.await.unwrap_or_default() })
     }
 
     fn whole_subtree_writable(&self, path: &[u8]) -> bool {
@@ -107,8 +112,12 @@ impl Gate for AllowAll {
         Box::pin(std::future::ready(true))
     }
 
-    fn resolve(&self, host: String) -> Answer<Vec<IpAddr>> {
-        self.0.resolve(host)
+    fn resolve(&self, name: String, purpose: Purpose) -> Answer<Vec<IpAddr>> {
+        self.0.resolve(name, purpose)
+    }
+
+    fn roots(&self) -> Answer<Certificates> {
+        self.0.roots()
     }
 
     fn whole_subtree_writable(&self, _: &[u8]) -> bool {

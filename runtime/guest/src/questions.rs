@@ -1,8 +1,9 @@
 //! Questions to the supervisor that wait for their answers.
 
 use crate::outbox::Outbox;
+use act_host::Certificates;
 use act_policy::Request;
-use act_wire::{AskId, ToSupervisor};
+use act_wire::{AskId, Purpose, ToSupervisor};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,16 @@ struct Inner {
     next: AskId,
     asks: HashMap<AskId, oneshot::Sender<bool>>,
     lookups: HashMap<AskId, oneshot::Sender<Vec<IpAddr>>>,
+    roots: Roots,
+}
+
+/// The certificates of the system, which the supervisor hands over once.
+#[derive(Default)]
+enum Roots {
+    #[default]
+    Unasked,
+    Asked(Vec<oneshot::Sender<Certificates>>),
+    Here(Certificates),
 }
 
 impl Questions {
@@ -46,7 +57,7 @@ impl Questions {
     }
 
     /// `None`: too many wait.
-    pub(crate) fn resolve(&self, host: String) -> Option<oneshot::Receiver<Vec<IpAddr>>> {
+    pub(crate) fn resolve(&self, host: String, purpose: Purpose) -> Option<oneshot::Receiver<Vec<IpAddr>>> {
         let (sender, receiver) = oneshot::channel();
         let ask = {
             let mut inner = self.inner();
@@ -54,8 +65,40 @@ impl Questions {
             inner.lookups.insert(ask, sender);
             ask
         };
-        self.outbox.send(&ToSupervisor::Resolve { ask, host });
+        self.outbox.send(&ToSupervisor::Resolve { ask, host, purpose });
         Some(receiver)
+    }
+
+    /// Asked once, whoever waits for it and however often.
+    pub(crate) fn roots(&self) -> oneshot::Receiver<Certificates> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            match &mut inner.roots {
+                Roots::Here(certificates) => {
+                    _ = sender.send(certificates.clone());
+                    return receiver;
+                }
+                Roots::Asked(waiting) => {
+                    waiting.push(sender);
+                    return receiver;
+                }
+                Roots::Unasked => inner.roots = Roots::Asked(vec![sender]),
+            }
+            inner.count()
+        };
+        self.outbox.send(&ToSupervisor::Roots { ask });
+        receiver
+    }
+
+    pub(crate) fn roots_given(&self, certificates: Vec<Vec<u8>>) {
+        let certificates = Certificates::from(certificates);
+        let before = std::mem::replace(&mut self.inner().roots, Roots::Here(certificates.clone()));
+        if let Roots::Asked(waiting) = before {
+            for sender in waiting {
+                _ = sender.send(certificates.clone());
+            }
+        }
     }
 
     /// The one who asked may be gone: nobody waits then.
@@ -77,7 +120,11 @@ impl Inner {
         if self.asks.len() + self.lookups.len() >= WAITING {
             return None;
         }
+        Some(self.count())
+    }
+
+    fn count(&mut self) -> AskId {
         self.next = self.next.wrapping_add(1);
-        Some(self.next)
+        self.next
     }
 }

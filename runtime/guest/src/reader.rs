@@ -42,6 +42,10 @@ pub(crate) async fn read(
                     questions.resolved(ask, addresses);
                     continue;
                 }
+                ToGuest::Roots { certificates, .. } => {
+                    questions.roots_given(certificates);
+                    continue;
+                }
                 ToGuest::Answer { ask, allow } => {
                     questions.answer(ask, allow);
                     continue;

@@ -1,12 +1,17 @@
 //! The gate: the one place that every operation of a component passes.
 
 use act_policy::{Access, Decision, Reason, Request, Verdict};
+use act_wire::Purpose;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// An answer that comes later, from outside this process. `Sync`, because wasmtime-wasi's address check demands it.
 pub type Answer<T> = Pin<Box<dyn Future<Output = T> + Send + Sync>>;
+
+/// Certificates in DER.
+pub type Certificates = Arc<[Vec<u8>]>;
 
 /// Judges operations. Dispatched at run time, so that a test program can pass a gate that allows everything and so
 /// prove what the kernel holds without this layer.
@@ -26,9 +31,12 @@ pub trait Gate: Send + Sync {
     /// Ask a human through the supervisor, and record the answer. Anything but a clear yes is a no.
     fn ask(&self, request: Request) -> Answer<bool>;
 
-    /// Resolve a name through the supervisor, which judges and records the lookup. Empty: no address that the policy
-    /// admits.
-    fn resolve(&self, host: String) -> Answer<Vec<IpAddr>>;
+    /// Resolve a canonical name through the supervisor, which judges and records the lookup. Empty: no address that the
+    /// policy admits for this purpose.
+    fn resolve(&self, name: String, purpose: Purpose) -> Answer<Vec<IpAddr>>;
+
+    /// The certificates that servers are checked against, in DER. Empty: none can be trusted.
+    fn roots(&self) -> Answer<Certificates>;
 
     /// Whether everything below the directory `path` may be written, as itself: no deny, narrower allow or question
     /// lies in it. Only such a directory is renamed; the content of another would change its rules.

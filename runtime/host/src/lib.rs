@@ -5,8 +5,8 @@
 //!
 //! **What is ours and what is wasmtime-wasi's.** Path operations of `wasi:filesystem` are ours for both versions and
 //! share one implementation (`fs::act`); reading and writing an open file is wasmtime-wasi's. Name lookup and the check
-//! of addresses are ours, sockets themselves are not. `wasi:http` goes through one hook, which refuses: this host does
-//! not send requests yet. Clocks and random numbers are given; standard input is empty, output is discarded,
+//! of addresses are ours, sockets themselves are not. Requests of `wasi:http` are sent by `http`, which is ours: one
+//! hook for both versions. Clocks and random numbers are given; standard input is empty, output is discarded,
 //! environment and arguments are empty.
 //!
 //! **Limits.** A function of WASI 0.2 that waits, for example for a human, holds the component's store: its other calls
@@ -30,7 +30,7 @@ mod state;
 mod tools;
 
 pub use fs::PreopenError;
-pub use gate::{Answer, Gate};
+pub use gate::{Answer, Certificates, Gate};
 pub use limits::Limits;
 pub use linker::linker;
 pub use state::{Prepared, State};

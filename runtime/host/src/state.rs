@@ -2,7 +2,7 @@
 
 use crate::fs::{Files, FsView, Preopens};
 use crate::gate::Gate;
-use crate::http::HttpHooks;
+use crate::http::{Client, HttpHooks};
 use crate::limits::{Limiter, Limits};
 use crate::sockets::{Names, NamesView};
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ pub struct Prepared {
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) files: Arc<Files>,
     pub(crate) preopens: Preopens,
+    pub(crate) http: Arc<Client>,
     pub(crate) limits: Limits,
 }
 
@@ -31,7 +32,8 @@ impl Prepared {
     ) -> Result<Self, crate::PreopenError> {
         let files = Arc::new(Files::new(gate.clone())?);
         let preopens = crate::fs::open_preopens(preopens)?;
-        Ok(Self { gate, files, preopens, limits })
+        let http = Arc::new(Client::new(gate.clone()));
+        Ok(Self { gate, files, preopens, http, limits })
     }
 }
 
@@ -51,7 +53,7 @@ pub struct State {
 
 impl State {
     pub(crate) fn new(prepared: &Prepared) -> Self {
-        let Prepared { gate, files, preopens, limits } = prepared;
+        let Prepared { gate, files, preopens, http, limits } = prepared;
         let names = Arc::new(Names::new(gate.clone()));
         let check = names.clone();
         let mut wasi = WasiCtx::builder();
@@ -67,7 +69,7 @@ impl State {
             table,
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
-            hooks: HttpHooks { gate: gate.clone() },
+            hooks: HttpHooks { client: http.clone() },
             files: files.clone(),
             preopens: preopens.clone(),
             listings: HashMap::new(),

@@ -30,7 +30,7 @@ impl Rollup {
             Request::Bind { .. } => "bind",
             Request::Listen { .. } => "listen",
             Request::Lookup { .. } => "lookup",
-            Request::Http { .. } => "request",
+            Request::Http { method, .. } => verb_of(method),
             Request::Credential { .. } => "credential",
             Request::Consent { .. } => "consent",
         };
@@ -65,6 +65,12 @@ impl Rollup {
         }
         out
     }
+}
+
+/// The usual methods by name, and one word for all others: the guest chooses them.
+fn verb_of(method: &str) -> &'static str {
+    const USUAL: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"];
+    USUAL.into_iter().find(|usual| *usual == method).unwrap_or("request")
 }
 
 /// `filesystem` of `wasi:filesystem`.

@@ -3,7 +3,8 @@
 //! The guest has no resolver: `getaddrinfo(3)` would load libraries and read files inside the sandbox. Each question
 //! runs on a thread of its own, so that a slow name server stops neither the loop nor a time-out.
 
-use act_policy::{Host, Request, effective_address};
+use act_policy::{Class, Host, Request, effective_address};
+use act_wire::Purpose;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -16,6 +17,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 const MAX_OPEN: usize = 16;
 /// Most addresses taken from one answer.
 const MAX_ADDRESSES: usize = 64;
+/// Most bytes of what a guest names in a question; the guest program sends no more.
+const MAX_HOST: usize = 4096;
+const MAX_METHOD: usize = 64;
 /// Most addresses that are remembered with their names.
 const MAX_PINS: usize = 4096;
 
@@ -36,6 +40,8 @@ pub struct Answer {
     pub ask: u32,
     /// The canonical name.
     pub name: String,
+    /// What for.
+    pub purpose: Purpose,
     /// Its addresses, not filtered yet.
     pub addresses: Vec<IpAddr>,
 }
@@ -49,7 +55,7 @@ impl Resolver {
     }
 
     /// Begin to resolve a name; false when it is no name or too many questions are open.
-    pub fn begin(&mut self, ask: u32, host: &str) -> bool {
+    pub fn begin(&mut self, ask: u32, host: &str, purpose: Purpose) -> bool {
         let Ok(Host::Name(name)) = Host::parse(host) else { return false };
         if self.open >= MAX_OPEN {
             return false;
@@ -60,7 +66,7 @@ impl Resolver {
             let found = (name.as_str(), 0u16).to_socket_addrs();
             let addresses: BTreeSet<IpAddr> = found.into_iter().flatten().map(|a| effective_address(a.ip())).collect();
             let addresses = addresses.into_iter().take(MAX_ADDRESSES).collect();
-            let _ = sender.send(Answer { ask, name, addresses });
+            let _ = sender.send(Answer { ask, name, purpose, addresses });
             let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
         };
         let started = std::thread::Builder::new().name("resolve".into()).spawn(work).is_ok();
@@ -96,6 +102,29 @@ impl Resolver {
             other => other.clone(),
         }
     }
+}
+
+/// What has to be allowed before a name is looked up for a purpose; `None` where the question is out of bounds.
+pub fn requests(host: String, purpose: &Purpose) -> Option<Vec<Request>> {
+    if host.len() > MAX_HOST {
+        return None;
+    }
+    match purpose {
+        Purpose::Sockets => Some(vec![Request::Lookup { class: Class::sockets(), host }]),
+        Purpose::Http { method, scheme, .. } => {
+            let fits = method.len() <= MAX_METHOD && matches!(scheme.as_str(), "http" | "https");
+            let lookup = Request::Lookup { class: Class::http(), host: host.clone() };
+            let request = http_request(purpose, &host, None).filter(|_| fits)?;
+            Some(vec![request, lookup])
+        }
+    }
+}
+
+/// The request that a name is looked up for, before it has an address or with one; `None` for sockets.
+pub fn http_request(purpose: &Purpose, host: &str, address: Option<IpAddr>) -> Option<Request> {
+    let Purpose::Http { method, scheme, port } = purpose else { return None };
+    let (method, scheme, host) = (method.clone(), scheme.clone(), host.to_owned());
+    Some(Request::Http { method, scheme, host, port: *port, address })
 }
 
 impl AsFd for Resolver {

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const MAX_MESSAGE: usize = 80 << 20;
 /// How long the child may take until it is confined.
 const START_DEADLINE: Duration = Duration::from_secs(30);
+/// How long the child may leave a message unread before it counts as hanging.
+const SEND_DEADLINE: Duration = Duration::from_secs(30);
 /// Lowest Landlock ABI that counts as the whole layer: before it, `truncate(2)` is not seen (Linux 6.2).
 const LANDLOCK_MINIMUM: u32 = 3;
 /// First Landlock ABI that holds TCP ports (Linux 6.7).
@@ -190,7 +192,7 @@ impl Sandbox {
         }
         let controllers = cgroup.as_ref().map(Cgroup::controllers);
         let mut sandbox = Self {
-            channel: Channel::new(channel, MAX_MESSAGE),
+            channel: Channel::new(channel, MAX_MESSAGE).with_patience(SEND_DEADLINE),
             child: newborn.confirm()?,
             guard: None,
             attached: None,

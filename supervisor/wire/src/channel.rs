@@ -69,12 +69,20 @@ pub struct Channel {
     /// Descriptors that came with the packets of `partial`.
     descriptors: Vec<OwnedFd>,
     limit: usize,
+    /// How long a packet may wait for room; `None`: for ever.
+    patience: Option<Duration>,
 }
 
 impl Channel {
     /// Wrap a connected `SOCK_SEQPACKET` socket; messages of more than `limit` bytes are refused when received.
     pub fn new(socket: OwnedFd, limit: usize) -> Self {
-        Self { socket, partial: Vec::new(), descriptors: Vec::new(), limit }
+        Self { socket, partial: Vec::new(), descriptors: Vec::new(), limit, patience: None }
+    }
+
+    /// Give up sending where the other side reads nothing for so long.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self }
     }
 
     /// Send a message, waiting for room in the socket buffer.
@@ -97,10 +105,10 @@ impl Channel {
             }
             let parts = [IoSlice::new(&mark), IoSlice::new(packet)];
             loop {
-                match sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL) {
+                match sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                     Ok(_) => break,
                     Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => self.wait(PollFlags::OUT, None)?,
+                    Err(Errno::AGAIN) => self.wait(PollFlags::OUT, self.patience.map(|p| Instant::now() + p))?,
                     Err(e) => return Err(system("sendmsg")(e)),
                 }
             }
@@ -225,6 +233,14 @@ mod tests {
         assert_eq!((arguments.len(), fds.len()), (4 << 20, 0));
         drop(sent.join().unwrap());
         assert!(matches!(b.receive::<ToGuest>(None), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn a_side_that_reads_nothing_is_given_up() {
+        let (a, _b) = pair(8 << 20);
+        let a = a.with_patience(Duration::from_millis(50));
+        let big = ToGuest::CallTool { call: 1, name: "t".into(), arguments: vec![7; 4 << 20], metadata: vec![] };
+        assert!(matches!(a.send(&big), Err(ChannelError::TimedOut)));
     }
 
     #[test]

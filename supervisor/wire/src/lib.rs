@@ -12,6 +12,6 @@ mod message;
 
 pub use channel::{Channel, ChannelError, PACKET};
 pub use message::{
-    AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, Lockdown, Observed, Preopen, Record,
-    Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,
+    AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, Lockdown, Observed, Preopen, Purpose,
+    Record, Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,
 };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Version of this protocol; both sides refuse any other.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Number of a call, chosen by the supervisor and never reused in a run.
 pub type CallId = u32;
@@ -45,6 +45,13 @@ pub enum ToGuest {
         ask: AskId,
         /// Addresses that the policy and the kernel tables now admit; empty when the name has none.
         addresses: Vec<IpAddr>,
+    },
+    /// Answer to [`ToSupervisor::Roots`].
+    Roots {
+        /// The question's number.
+        ask: AskId,
+        /// Certificates, each in DER; empty where there are none or `https` cannot be granted.
+        certificates: Vec<Vec<u8>>,
     },
     /// Answer to [`ToSupervisor::Ask`].
     Answer {
@@ -183,6 +190,22 @@ pub enum Observed {
     KernelRefused(i32),
 }
 
+/// What the addresses of a name are for: each address is judged for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// The component's own sockets.
+    Sockets,
+    /// A request of `wasi:http`.
+    Http {
+        /// Method.
+        method: String,
+        /// `http` or `https`.
+        scheme: String,
+        /// Port.
+        port: u16,
+    },
+}
+
 /// One operation that the child judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -231,6 +254,13 @@ pub enum ToSupervisor {
         ask: AskId,
         /// The name as the guest wrote it.
         host: String,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// The certificates of the system that servers are checked against: the child cannot read them itself.
+    Roots {
+        /// Number of the question.
+        ask: AskId,
     },
     /// Mode ask: a human decides.
     Ask {

@@ -4,7 +4,7 @@
 //! by hand it makes the same attempts without confinement: `act-probe --bare FILE PROCS PORT OTHER NAME…`.
 
 use act_tests::attempts::{self, Places};
-use act_wire::{Channel, Confinement, ContentPart, PACKET, Report, ToGuest, ToSupervisor, Tool, ToolEvent};
+use act_wire::{Channel, Confinement, ContentPart, PACKET, Purpose, Report, ToGuest, ToSupervisor, Tool, ToolEvent};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -105,6 +105,12 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
                         channel.send_with(&ToSupervisor::Done { call }, &[sending.as_fd()]).ok()?;
                         continue;
                     }
+                    "long-name" => look_up(&channel, &"a".repeat(1 << 20), "http")?,
+                    "odd-scheme" => look_up(&channel, "localhost", "gopher")?,
+                    "roots-twice" => {
+                        channel.send(&ToSupervisor::Roots { ask: 1 }).ok()?;
+                        channel.send(&ToSupervisor::Roots { ask: 2 }).ok()?;
+                    }
                     "endless-output" => loop {
                         let part = ContentPart { data: vec![b'x'; 4 << 20], mime_type: None, metadata: Vec::new() };
                         channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
@@ -122,6 +128,11 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
             return Some(());
         }
     }
+}
+
+fn look_up(channel: &Channel, host: &str, scheme: &str) -> Option<()> {
+    let purpose = Purpose::Http { method: "GET".into(), scheme: scheme.into(), port: 80 };
+    channel.send(&ToSupervisor::Resolve { ask: 1, host: host.into(), purpose }).ok()
 }
 
 /// Make the attempts that the arguments name, in this process.

@@ -13,7 +13,8 @@ mod pins;
 pub use lookup2::AddressStream;
 
 use crate::gate::{Answer, Gate};
-use act_policy::{Class, Decision, Request};
+use act_policy::{Class, Decision, Host, Request};
+use act_wire::Purpose;
 use pins::Pins;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,8 +56,10 @@ impl Names {
             self.gate.judge(request);
             return Box::pin(std::future::ready(Err(LookupError::Denied)));
         }
+        // One name has many spellings, some of them very long.
+        let host = Host::parse(&host).map_or(host, |host| host.to_string());
         let names = self.clone();
-        let answer = self.gate.resolve(host.clone());
+        let answer = self.gate.resolve(host.clone(), Purpose::Sockets);
         Box::pin(async move {
             let addresses = answer.await;
             if addresses.is_empty() {

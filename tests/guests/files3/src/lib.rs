@@ -1,6 +1,7 @@
-//! Fixture: files and sockets over WASI 0.3. It has no standard library calls that reach the host.
+//! Fixture: files, sockets and HTTP over WASI 0.3. It has no standard library calls that reach the host.
 
 mod fs;
+mod http;
 mod net;
 
 mod bindings {
@@ -34,6 +35,10 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
     ("hardlink", "Make a hard link", &["from", "to"]),
     ("tcp", "Connect to a.b.c.d:port, send, return the first answer", &["address", "send"]),
     ("resolve", "The addresses of a name, one a line", &["name"]),
+    ("fetch", "One request, as in the fixture `fetch`", &["url", "method", "body", "follow", "times"]),
+    ("duplex", "Send a body piece by piece, each one after the answer to the one before", &["url", "pieces"]),
+    ("size", "How many bytes the body of a response has", &["url"]),
+    ("many", "Requests at the same time; how many were answered with 200", &["url", "count"]),
 ];
 
 async fn call(name: &str, arguments: &Value) -> Result<String, String> {
@@ -52,6 +57,10 @@ async fn call(name: &str, arguments: &Value) -> Result<String, String> {
         "hardlink" => fs::hard_link(text("from"), text("to")).await,
         "tcp" => net::tcp(text("address"), text("send")).await,
         "resolve" => net::resolve(text("name")).await,
+        "fetch" => http::fetch(text("url"), text("method"), text("body"), text("follow"), text("times")).await,
+        "duplex" => http::duplex(text("url"), text("pieces")).await,
+        "size" => http::size(text("url")).await,
+        "many" => http::many(text("url"), text("count")).await,
         _ => Err(format!("no tool `{name}`")),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::outbox::Outbox;
 use act_policy::Request;
-use act_wire::{AskId, ToSupervisor};
+use act_wire::{AskId, Secret, SecretInfo, SecretRefusal, ToSupervisor};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,8 @@ struct Inner {
     next: AskId,
     asks: HashMap<AskId, oneshot::Sender<bool>>,
     lookups: HashMap<AskId, oneshot::Sender<Vec<IpAddr>>>,
+    secrets: HashMap<AskId, oneshot::Sender<Result<Secret, SecretRefusal>>>,
+    listings: HashMap<AskId, oneshot::Sender<Result<Vec<SecretInfo>, SecretRefusal>>>,
 }
 
 impl Questions {
@@ -33,7 +35,7 @@ impl Questions {
     }
 
     /// `None`: too many wait.
-    pub(crate) fn ask(&self, request: Request) -> Option<oneshot::Receiver<bool>> {
+    pub(crate) fn ask(&self, request: Request, words: String) -> Option<oneshot::Receiver<bool>> {
         let (sender, receiver) = oneshot::channel();
         let ask = {
             let mut inner = self.inner();
@@ -41,7 +43,7 @@ impl Questions {
             inner.asks.insert(ask, sender);
             ask
         };
-        self.outbox.send(&ToSupervisor::Ask { ask, request });
+        self.outbox.send(&ToSupervisor::Ask { ask, request, words });
         Some(receiver)
     }
 
@@ -58,6 +60,37 @@ impl Questions {
         Some(receiver)
     }
 
+    /// `None`: too many wait.
+    pub(crate) fn ask_secret(
+        &self,
+        session: String,
+        key: String,
+        words: String,
+    ) -> Option<oneshot::Receiver<Result<Secret, SecretRefusal>>> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            let ask = inner.number()?;
+            inner.secrets.insert(ask, sender);
+            ask
+        };
+        self.outbox.send(&ToSupervisor::Secret { ask, session, key, words });
+        Some(receiver)
+    }
+
+    /// `None`: too many wait.
+    pub(crate) fn ask_secrets(&self) -> Option<oneshot::Receiver<Result<Vec<SecretInfo>, SecretRefusal>>> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            let ask = inner.number()?;
+            inner.listings.insert(ask, sender);
+            ask
+        };
+        self.outbox.send(&ToSupervisor::Secrets { ask });
+        Some(receiver)
+    }
+
     /// The one who asked may be gone: nobody waits then.
     pub(crate) fn answer(&self, ask: AskId, allow: bool) {
         if let Some(sender) = self.inner().asks.remove(&ask) {
@@ -70,11 +103,23 @@ impl Questions {
             _ = sender.send(addresses);
         }
     }
+
+    pub(crate) fn secret(&self, ask: AskId, result: Result<Secret, SecretRefusal>) {
+        if let Some(sender) = self.inner().secrets.remove(&ask) {
+            _ = sender.send(result);
+        }
+    }
+
+    pub(crate) fn secrets(&self, ask: AskId, result: Result<Vec<SecretInfo>, SecretRefusal>) {
+        if let Some(sender) = self.inner().listings.remove(&ask) {
+            _ = sender.send(result);
+        }
+    }
 }
 
 impl Inner {
     fn number(&mut self) -> Option<AskId> {
-        if self.asks.len() + self.lookups.len() >= WAITING {
+        if self.asks.len() + self.lookups.len() + self.secrets.len() + self.listings.len() >= WAITING {
             return None;
         }
         self.next = self.next.wrapping_add(1);

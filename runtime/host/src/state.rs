@@ -5,7 +5,7 @@ use crate::gate::Gate;
 use crate::http::HttpHooks;
 use crate::limits::{Limiter, Limits};
 use crate::sockets::{Names, NamesView};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -45,6 +45,9 @@ pub struct State {
     preopens: Preopens,
     listings: HashMap<u32, Vec<u8>>,
     names: Arc<Names>,
+    gate: Arc<dyn Gate>,
+    /// Sessions that the component has opened and not closed.
+    pub(crate) sessions: HashSet<String>,
     pub(crate) limiter: Limiter,
     pub(crate) limits: Limits,
 }
@@ -72,6 +75,8 @@ impl State {
             preopens: preopens.clone(),
             listings: HashMap::new(),
             names,
+            gate: gate.clone(),
+            sessions: HashSet::new(),
             limiter: Limiter::new(*limits),
             limits: *limits,
         }
@@ -91,8 +96,8 @@ impl State {
         NamesView { table: &mut self.table, names: &self.names }
     }
 
-    pub(crate) fn imports(_: &mut Self) -> Imports<'_> {
-        Imports { _state: std::marker::PhantomData }
+    pub(crate) fn imports(&mut self) -> Imports<'_> {
+        Imports { gate: &self.gate, sessions: &self.sessions }
     }
 }
 
@@ -108,9 +113,10 @@ impl WasiHttpView for State {
     }
 }
 
-/// What the ACT imports may see of the state: nothing yet.
+/// What the ACT imports see of a store.
 pub(crate) struct Imports<'a> {
-    _state: std::marker::PhantomData<&'a mut State>,
+    pub(crate) gate: &'a Arc<dyn Gate>,
+    pub(crate) sessions: &'a HashSet<String>,
 }
 
 /// Marker for [`Imports`].

@@ -5,6 +5,7 @@
 
 mod class;
 mod config;
+mod credential;
 mod engine;
 mod explain;
 mod file_set;
@@ -22,6 +23,7 @@ mod source;
 
 pub use class::{CLASSES, Class, Kind, Mode, UnknownClass};
 pub use config::{Config, ConfigError, MAX_CONFIG};
+pub use credential::{Credential, Field};
 pub use engine::Engine;
 pub use explain::escape;
 pub use grant::{Entry, Grants};

@@ -3,7 +3,13 @@
 //! Every byte from the guest is hostile: messages are bounded by the channel, what they mean is checked against what
 //! was asked, and a guest that breaks the protocol is killed.
 
-use crate::audit::{Detail, Trail};
+mod open;
+mod secrets;
+
+pub use open::{OpenArguments, OpenError, SESSION_ID};
+
+use crate::audit::{CallEnd, Detail, Trail};
+use crate::broker::credentials::Credentials;
 use crate::broker::resolve::Resolver;
 use crate::exit::Failure;
 use crate::sandbox::spawn::Ended;
@@ -13,6 +19,7 @@ use act_policy::{Access, Class, Decision, Engine, KernelPlan, NetEntry, Request}
 use act_wire::{ChannelError, ContentPart, GuestError, Observed, Record, ToGuest, ToSupervisor, Tool, ToolEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Most tools that a component may list.
@@ -29,8 +36,14 @@ pub struct Session<'a> {
     /// The audit trail.
     pub trail: Trail,
     resolver: Resolver,
+    credentials: Credentials,
+    /// The component's sessions that are open.
+    open: BTreeSet<String>,
+    hidden: Option<open::Hidden>,
     signals: &'a Signals,
     next_call: u32,
+    /// False once the guest was killed or has ended.
+    alive: bool,
 }
 
 /// What a call brought.
@@ -62,6 +75,17 @@ pub enum SessionError {
     Protocol(String),
 }
 
+impl SessionError {
+    /// How the audit trail names it as the end of a call.
+    pub fn end(&self) -> CallEnd {
+        match self {
+            Self::Interrupted => CallEnd::Interrupted,
+            Self::TimedOut(_) => CallEnd::TimedOut,
+            Self::Killed(_) | Self::Crashed(_) | Self::Protocol(_) => CallEnd::Killed,
+        }
+    }
+}
+
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
@@ -88,10 +112,24 @@ impl<'a> Session<'a> {
         engine: &'a Engine,
         plan: &'a KernelPlan,
         trail: Trail,
+        credentials: Credentials,
         signals: &'a Signals,
     ) -> Result<Self, SandboxError> {
         let resolver = Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
-        Ok(Self { sandbox, engine, plan, trail, resolver, signals, next_call: 1 })
+        let (open, hidden) = (BTreeSet::new(), None);
+        Ok(Self {
+            sandbox,
+            engine,
+            plan,
+            trail,
+            resolver,
+            credentials,
+            open,
+            hidden,
+            signals,
+            next_call: 1,
+            alive: true,
+        })
     }
 
     /// The sandbox.
@@ -102,7 +140,8 @@ impl<'a> Session<'a> {
     /// The component's tools, or its error.
     pub fn list_tools(&mut self, timeout: Option<Duration>) -> Result<Result<Vec<Tool>, GuestError>, SessionError> {
         let call = self.begin_call();
-        self.send(&ToGuest::ListTools { call, metadata: Vec::new() })?;
+        let metadata = self.with_hidden(Vec::new());
+        self.send(&ToGuest::ListTools { call, metadata })?;
         self.run(timeout, |message| match message {
             ToSupervisor::Tools { call: n, result } if n == call => match &result {
                 Ok(tools) if tools.len() > MAX_TOOLS => Step::Broken(format!("more than {MAX_TOOLS} tools")),
@@ -121,6 +160,7 @@ impl<'a> Session<'a> {
         timeout: Option<Duration>,
     ) -> Result<Output, SessionError> {
         let call = self.begin_call();
+        let metadata = self.with_hidden(metadata);
         self.send(&ToGuest::CallTool { call, name: name.to_owned(), arguments, metadata })?;
         let mut output = Output::default();
         let mut bytes = 0u64;
@@ -173,13 +213,13 @@ impl<'a> Session<'a> {
         loop {
             self.wait(deadline)?;
             if self.signals.pending() {
-                self.sandbox.kill();
+                self.kill();
                 return Err(SessionError::Interrupted);
             }
             if let (Some(timeout), Some(deadline)) = (timeout, deadline)
                 && Instant::now() >= deadline
             {
-                self.sandbox.kill();
+                self.kill();
                 self.kernel_events();
                 return Err(SessionError::TimedOut(timeout));
             }
@@ -199,9 +239,21 @@ impl<'a> Session<'a> {
                         self.resolve(ask, host)?;
                         continue;
                     }
-                    ToSupervisor::Ask { ask, request } => {
+                    ToSupervisor::Secret { ask, session, key, words } => {
+                        self.secret(ask, &session, key, &words)?;
+                        continue;
+                    }
+                    ToSupervisor::Secrets { ask } => {
+                        self.secrets(ask)?;
+                        continue;
+                    }
+                    ToSupervisor::Lost => {
+                        self.open.clear();
+                        continue;
+                    }
+                    ToSupervisor::Ask { ask, request, words } => {
                         // Nobody can be asked: refused at once.
-                        self.trail.unanswered(self.engine.policy(), &request);
+                        self.trail.unanswered_about(self.engine.policy(), &request, &words);
                         self.send(&ToGuest::Answer { ask, allow: false })?;
                         continue;
                     }
@@ -250,6 +302,8 @@ impl<'a> Session<'a> {
                         // Where the policy asks, a guest that says "allowed" has asked nobody.
                         (true, Decision::Deny | Decision::Ask) => self.trail.bypassed(policy, request, &own),
                         (false, Decision::Deny) => self.trail.judged(policy, request, &own),
+                        // The read itself is judged and told when it comes.
+                        (true, Decision::Allow) if matches!(request, Request::Credential { .. }) => {}
                         (_, _) => self.trail.judged(policy, request, verdict),
                     }
                 }
@@ -332,9 +386,14 @@ impl<'a> Session<'a> {
         });
     }
 
+    fn kill(&mut self) {
+        self.alive = false;
+        self.sandbox.kill();
+    }
+
     /// The guest broke the protocol: kill it.
     fn refuse(&mut self, what: String) -> SessionError {
-        self.sandbox.kill();
+        self.kill();
         SessionError::Protocol(what)
     }
 
@@ -343,6 +402,7 @@ impl<'a> Session<'a> {
         if !matches!(error, ChannelError::Closed) {
             return self.refuse(error.to_string());
         }
+        self.alive = false;
         self.kernel_events();
         match self.sandbox.reap() {
             Ok(Ended::Signal(libc::SIGSYS)) => SessionError::Killed("seccomp refused a system call".into()),
@@ -358,9 +418,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// End the guest, and report events that were lost.
+    /// Close what is open, end the guest, and report events that were lost.
     pub fn finish(mut self) {
-        self.sandbox.kill();
+        self.close_sessions();
+        self.kill();
         self.kernel_events();
         let lost = self.sandbox.guard.as_ref().and_then(|g| g.dropped().ok()).unwrap_or(0);
         self.trail.lost(lost);

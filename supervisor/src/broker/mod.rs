@@ -1,3 +1,4 @@
 //! What the supervisor does on behalf of a guest, after a decision of its own.
 
+pub mod credentials;
 pub mod resolve;

@@ -4,14 +4,19 @@ mod call;
 mod doctor;
 mod duration;
 mod info;
+mod inspect;
+mod login;
 mod metadata;
 mod run;
 mod run_args;
+mod secret;
+mod session;
+mod session_args;
 mod size;
 mod validate;
 
 use crate::exit::{Exit, Failure};
-use act_policy::{CLASSES, escape};
+use act_policy::CLASSES;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -34,6 +39,14 @@ enum Command {
     Info(info::Args),
     /// Check a component's manifest without running it
     Validate(validate::Args),
+    /// Look into a component file without running it
+    Inspect(inspect::Args),
+    /// The sessions of a component
+    Session(session::Args),
+    /// The secrets that are kept for components
+    Secret(secret::Args),
+    /// Type in the secrets that a component declares
+    Login(login::Args),
     /// Try every isolation layer on this machine, and say what adds the missing ones
     Doctor(doctor::Args),
 }
@@ -55,6 +68,10 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Validate(args) => validate::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Session(args) => session::run(&args),
+        Command::Secret(args) => secret::run(args),
+        Command::Login(args) => login::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {
@@ -87,12 +104,4 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
         }
         Err(e) => Err(Failure::failed(format!("standard output: {e}"))),
     }
-}
-
-/// An error of a tool in one line.
-fn tool_error(kind: &str, message: &str) -> String {
-    /// Longest message that is shown, in characters.
-    const LONGEST: usize = 4096;
-    let message: String = message.trim_end().chars().take(LONGEST).collect();
-    format!("{}: {}", escape(kind), escape(&message))
 }

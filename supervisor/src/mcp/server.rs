@@ -68,6 +68,11 @@ impl Server {
         })
     }
 
+    /// How calls are made.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Serve requests with a guest. `None`: the guest is gone and the server goes on.
     pub fn serve(&mut self, mut session: Session<'_>) -> Result<Option<Exit>, Failure> {
         self.failed_before = false;

@@ -73,8 +73,7 @@ mod tests {
 
     #[test]
     fn values_are_not_shown() {
-        let secret =
-            Secret { kind: "k".into(), fields: Fields::new(vec![("token".into(), b"\x67hunter2".to_vec())]) };
+        let secret = Secret { kind: "k".into(), fields: Fields::new(vec![("token".into(), b"\x67hunter2".to_vec())]) };
         let shown = format!("{secret:?}");
         assert!(shown.contains("token") && !shown.contains("104") && !shown.contains("hunter2"), "{shown}");
     }

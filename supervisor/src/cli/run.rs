@@ -42,7 +42,13 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         version: manifest.version.clone(),
         description: manifest.description.clone(),
     };
-    let settings = Settings { metadata, timeout: args.run.timeout, arguments_in_full: args.run.audit_args };
+    let settings = Settings {
+        metadata,
+        timeout: args.run.timeout,
+        arguments_in_full: args.run.audit_args,
+        // With a session that all calls share, the client has none to open.
+        sessions: prepared.component.has_sessions && !opening.is_wanted(),
+    };
     // The same signals by a second descriptor: a guest borrows the first, and between guests there is a wait too.
     let interrupt = prepared.signals.as_fd().try_clone_to_owned().map_err(|e| Failure::failed(format!("dup: {e}")))?;
     let mut server = Server::start(identity, settings, interrupt)?;

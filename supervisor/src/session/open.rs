@@ -56,6 +56,13 @@ pub enum OpenError {
     Component(GuestError, bool),
 }
 
+impl OpenError {
+    /// Whether the component failed after the policy or a kernel layer had refused one of its operations.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Component(_, true))
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match &error {

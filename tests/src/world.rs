@@ -17,6 +17,8 @@ pub enum Guest {
     Files3,
     /// Python over WASI 0.2.
     Py,
+    /// Rust with sessions, consent and credentials.
+    Vault,
 }
 
 impl Guest {
@@ -26,6 +28,7 @@ impl Guest {
             Self::Files => "files.wasm",
             Self::Files3 => "files3.wasm",
             Self::Py => "py.wasm",
+            Self::Vault => "vault.wasm",
         }
     }
 }

@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Session(args) => session::run(&args),
-        Command::Secret(args) => secret::run(args),
+        Command::Secret(args) => secret::run(&args),
         Command::Login(args) => login::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

@@ -25,11 +25,11 @@ enum Command {
     Rm(remove::Args),
 }
 
-pub(super) fn run(args: Args) -> Result<Exit, Failure> {
-    match args.command {
-        Command::Set(args) => set::run(&args),
-        Command::List(args) => list::run(&args),
-        Command::Rm(args) => remove::run(&args),
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    match &args.command {
+        Command::Set(args) => set::run(args),
+        Command::List(args) => list::run(args),
+        Command::Rm(args) => remove::run(args),
     }
 }
 

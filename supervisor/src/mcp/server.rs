@@ -178,10 +178,8 @@ impl Server {
             Ok(tools) => tools,
             Err(error) => return Ok(Err(error)),
         };
-        if self.settings.sessions
-            && let Err(error) = sessions::add(session, &mut tools, timeout)?
-        {
-            return Ok(Err(error));
+        if self.settings.sessions {
+            sessions::add(session, &mut tools, timeout)?;
         }
         Ok(Ok(tools))
     }

@@ -28,11 +28,9 @@ pub(super) fn add(
     session: &mut Session<'_>,
     tools: &mut Vec<Tool>,
     timeout: Option<Duration>,
-) -> Result<Result<(), GuestError>, SessionError> {
-    let schema = match session.session_schema(Vec::new(), timeout)? {
-        Ok(schema) => schema,
-        Err(error) => return Ok(Err(error)),
-    };
+) -> Result<(), SessionError> {
+    // A component that cannot tell its schema now says why when a session is opened; its other tools are of use still.
+    let schema = session.session_schema(Vec::new(), timeout)?.unwrap_or_else(|_| "{}".to_owned());
     let id = json!({ "type": "object", "properties": { CLOSE_ID: { "type": "string" } }, "required": [CLOSE_ID] });
     tools.retain(|tool| !has(&tool.name));
     for (name, description, parameters_schema) in [
@@ -42,7 +40,7 @@ pub(super) fn add(
         let (name, description) = (name.to_owned(), description.to_owned());
         tools.push(Tool { name, description, parameters_schema, metadata: Vec::new() });
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Call one of them.

@@ -11,11 +11,13 @@ use crate::index::files::{FileIndex, Speaks};
 use crate::index::net::{NetIndex, NetKind, NetQuery, forms};
 use crate::index::tools::ToolIndex;
 use crate::index::{Hits, List, Listed};
-use crate::pattern::{PatternError, key_glob};
+use crate::pattern::{PathPattern, PatternError, key_glob};
 use crate::permission::Aspect;
+use crate::plan::Subtree;
 use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Access, Decision, Protocol, Reason, Request, RuleId, Verdict};
 use crate::rule::Matches;
+use crate::source::Layer;
 use globset::GlobMatcher;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -112,6 +114,19 @@ impl Engine {
     /// The policy behind the decisions.
     pub fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// Deny a folder of the host program itself, with all below it.
+    pub fn deny_folder(&mut self, folder: Vec<u8>) -> Result<(), PatternError> {
+        let pattern = PathPattern { head: folder, tail: String::new() };
+        let Some(rule) = self.policy.deny_folder(pattern.clone()) else { return Ok(()) };
+        let listed = Listed { list: List::Deny, rule, rank: Layer::BuiltIn as u8 };
+        self.files.add(listed, Speaks::BOTH, &pattern)
+    }
+
+    /// The subtrees that the kernel has to open for a component.
+    pub fn subtrees(&self) -> Vec<Subtree> {
+        crate::plan::subtrees(self)
     }
 
     /// Decide.

@@ -1,6 +1,7 @@
 //! The `act:component` section: who a component is, and the ceiling that it declares.
 
 use crate::class::{Class, Kind};
+use crate::credential::{Credential, credentials};
 use crate::node::{Member, Node, NodeError, Value};
 use crate::rule::{Anchors, Rule, Side, constraints};
 use crate::source::Source;
@@ -25,6 +26,8 @@ pub struct Manifest {
     pub description: Option<String>,
     /// The declared classes: the ceiling.
     pub capabilities: Vec<Capability>,
+    /// The credentials that it may ask for.
+    pub credentials: Vec<Credential>,
 }
 
 /// One declared class.
@@ -93,7 +96,7 @@ impl Manifest {
     }
 }
 
-fn text_member(node: &Node, key: &str, what: &str) -> Result<Option<String>, NodeError> {
+pub(crate) fn text_member(node: &Node, key: &str, what: &str) -> Result<Option<String>, NodeError> {
     match node.get(key) {
         None => Ok(None),
         Some(value) => {
@@ -124,11 +127,12 @@ fn read(node: &Node, anchors: &Anchors<'_>) -> Result<Manifest, NodeError> {
             capabilities.push(capability(member, anchors)?);
         }
     }
-    let has_credentials = std.get("credentials").is_some_and(|c| !matches!(&c.value, Value::List(l) if l.is_empty()));
-    if has_credentials && !capabilities.iter().any(|c: &Capability| c.class.kind() == Kind::Credentials) {
+    let credentials = credentials(std.get("credentials"))?;
+    if !credentials.is_empty() && !capabilities.iter().any(|c: &Capability| c.class.kind() == Kind::Credentials) {
         return Err(NodeError::new(0, "`credentials` without the capability act:credentials"));
     }
-    Ok(Manifest { name, version, description: text_member(std, "description", "std.description")?, capabilities })
+    let description = text_member(std, "description", "std.description")?;
+    Ok(Manifest { name, version, description, capabilities, credentials })
 }
 
 fn capability(member: &Member, anchors: &Anchors<'_>) -> Result<Capability, NodeError> {

@@ -191,15 +191,14 @@ impl Policy {
         }
     }
 
-    /// Deny a folder of the host program itself, with all below it.
-    pub fn deny_folder(&mut self, folder: Vec<u8>) {
-        let path = PathPattern { head: folder, tail: String::new() };
-        let rule =
-            Rule { text: path.display(), source: Source::built_in(), matches: Matches::File { path, write: true } };
-        let ids = self.add(vec![rule]);
-        if let Some(class) = self.classes.iter_mut().find(|c| c.class == Class::filesystem()) {
-            class.deny.extend(ids);
-        }
+    /// Add a built-in deny rule to the files; `None` where there is no such class.
+    pub(crate) fn deny_folder(&mut self, path: PathPattern) -> Option<RuleId> {
+        let place = self.classes.iter().position(|c| c.class == Class::filesystem())?;
+        let text = path.display();
+        let rule = Rule { text, source: Source::built_in(), matches: Matches::File { path, write: true } };
+        let id = self.add(vec![rule]).into_iter().next()?;
+        self.classes.get_mut(place)?.deny.push(id);
+        Some(id)
     }
 
     /// The rule of an id.

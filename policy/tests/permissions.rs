@@ -298,7 +298,7 @@ fn the_managed_layer_bounds_and_attempts_to_relax_it_are_told() {
 fn consent_is_bounded_by_the_managed_layer() {
     let declared = declares_files(&[("/data/**", "rw")]);
     let passes = |managed: Option<&'static str>, config: &'static str, profile: Option<&'static str>| {
-        let engine = resolve(&declared, &Operator { managed, config, profile, ..Operator::default() }).0;
+        let engine = resolve(&declared, &Operator { config, profile, managed, ..Operator::default() }).0;
         let verdict = file(&engine, Access::Read, "/data/x");
         assert_eq!(word(verdict), "ask");
         (engine.policy().passes(&verdict), engine.policy().never_asks())

@@ -20,7 +20,12 @@ pub struct Component {
     pub digest: [u8; 32],
     /// The manifest.
     pub manifest: Manifest,
+    /// Whether it exports sessions.
+    pub has_sessions: bool,
 }
+
+/// What a component with sessions exports, up to the patch of its version.
+const SESSIONS: &str = "act:sessions/session-provider@0.2.";
 
 impl Component {
     /// Read a component file.
@@ -37,10 +42,15 @@ impl Component {
         if bytes.len() as u64 > MAX_COMPONENT {
             return Err(fail(format!("more than {MAX_COMPONENT} bytes")));
         }
-        let section = manifest_section(&bytes).map_err(fail)?;
+        let Found { section, has_sessions } = look(&bytes).map_err(fail)?;
         let manifest = Manifest::decode(section, home).map_err(|e| fail(e.to_string()))?;
         let digest = Sha256::digest(&bytes).into();
-        Ok(Self { reference: shown, bytes, digest, manifest })
+        Ok(Self { reference: shown, bytes, digest, manifest, has_sessions })
+    }
+
+    /// The payload of the manifest's section: CBOR.
+    pub fn section(&self) -> &[u8] {
+        look(&self.bytes).map(|found| found.section).unwrap_or_default()
     }
 
     /// The digest in hexadecimal.
@@ -58,12 +68,19 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The payload of the one `act:component` section at the top level of a component.
-fn manifest_section(bytes: &[u8]) -> Result<&[u8], String> {
+/// What is read of a component's binary.
+struct Found<'a> {
+    /// The payload of the one `act:component` section at the top level.
+    section: &'a [u8],
+    has_sessions: bool,
+}
+
+fn look(bytes: &[u8]) -> Result<Found<'_>, String> {
     let malformed = |e: wasmparser::BinaryReaderError| format!("not a valid component: {}", escape(e.message()));
     let mut parser = Parser::new(0);
     let mut rest = bytes;
     let mut found = None;
+    let mut has_sessions = false;
     loop {
         let (payload, consumed) = match parser.parse(rest, true).map_err(malformed)? {
             Chunk::Parsed { payload, consumed } => (payload, consumed),
@@ -85,9 +102,15 @@ fn manifest_section(bytes: &[u8]) -> Result<&[u8], String> {
                 }
                 found = Some(section.data());
             }
+            Payload::ComponentExportSection(exports) => {
+                for export in exports {
+                    has_sessions |= export.map_err(malformed)?.name.name.starts_with(SESSIONS);
+                }
+            }
             Payload::End(_) => break,
             _ => {}
         }
     }
-    found.ok_or_else(|| ManifestError::Missing.to_string())
+    let section = found.ok_or_else(|| ManifestError::Missing.to_string())?;
+    Ok(Found { section, has_sessions })
 }

@@ -51,6 +51,10 @@ impl Failure {
     pub fn isolation(message: impl ToString) -> Self {
         Self { exit: Exit::Isolation, message: message.to_string() }
     }
+    /// The policy or a kernel layer refused what it needed.
+    pub fn denied(message: impl ToString) -> Self {
+        Self { exit: Exit::Denied, message: message.to_string() }
+    }
     /// The guest was killed.
     pub fn killed(message: impl ToString) -> Self {
         Self { exit: Exit::Killed, message: message.to_string() }

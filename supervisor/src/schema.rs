@@ -1,6 +1,6 @@
 //! Arguments against the JSON Schema of a tool, before the guest is entered.
 
-use jsonschema::PatternOptions;
+use jsonschema::{PatternOptions, ValidationError};
 use serde_json::Value;
 
 /// Largest schema in bytes.
@@ -15,20 +15,29 @@ const MAX_ERRORS: usize = 3;
 /// The schema comes from the component: it is bounded, remote references are never fetched, and a schema that cannot be
 /// used refuses the call.
 pub fn validate(schema: &str, arguments: &Value) -> Result<(), String> {
+    check(schema, arguments, |error| error.to_string())
+}
+
+/// The same for arguments that may be secret: the error does not repeat them.
+pub fn validate_secret(schema: &str, arguments: &Value) -> Result<(), String> {
+    check(schema, arguments, |error| error.masked().to_string())
+}
+
+fn check(schema: &str, arguments: &Value, show: impl Fn(&ValidationError<'_>) -> String) -> Result<(), String> {
     if schema.len() > MAX_SCHEMA {
-        return Err(format!("the tool's schema has more than {MAX_SCHEMA} bytes"));
+        return Err(format!("the schema has more than {MAX_SCHEMA} bytes"));
     }
-    let schema: Value = serde_json::from_str(schema).map_err(|e| format!("the tool's schema is not JSON: {e}"))?;
+    let schema: Value = serde_json::from_str(schema).map_err(|e| format!("the schema is not JSON: {e}"))?;
     let validator = jsonschema::options()
         .with_pattern_options(PatternOptions::regex().size_limit(MAX_REGEX))
         .build(&schema)
-        .map_err(|e| format!("the tool's schema cannot be used: {e}"))?;
+        .map_err(|e| format!("the schema cannot be used: {e}"))?;
     let errors: Vec<String> = validator
         .iter_errors(arguments)
         .take(MAX_ERRORS)
         .map(|e| {
             let place = e.instance_path().to_string();
-            if place.is_empty() { e.to_string() } else { format!("{place}: {e}") }
+            if place.is_empty() { show(&e) } else { format!("{place}: {}", show(&e)) }
         })
         .collect();
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
@@ -53,6 +62,8 @@ mod tests {
         assert_eq!(validate(schema, &json!({"path": "x"})), Ok(()));
         assert_eq!(validate(schema, &json!({"path": 5})).unwrap_err(), "/path: 5 is not of type \"string\"");
         assert!(validate(schema, &json!({})).unwrap_err().contains("\"path\" is a required property"));
+        let error = validate_secret(schema, &json!({"path": 271_828})).unwrap_err();
+        assert!(error.contains("/path: ") && error.contains("is not of type") && !error.contains("271828"), "{error}");
     }
 
     #[test]

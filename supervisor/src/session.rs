@@ -3,7 +3,13 @@
 //! Every byte from the guest is hostile: messages are bounded by the channel, what they mean is checked against what
 //! was asked, and a guest that breaks the protocol is killed.
 
-use crate::audit::{Detail, Trail};
+mod open;
+mod secrets;
+
+pub use open::{OpenArguments, OpenError, SESSION_ID};
+
+use crate::audit::{CallEnd, Detail, Trail};
+use crate::broker::credentials::Credentials;
 use crate::broker::resolve::{self, Resolver};
 use crate::broker::roots;
 use crate::exit::Failure;
@@ -16,6 +22,7 @@ use act_wire::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Most tools that a component may list.
@@ -34,8 +41,14 @@ pub struct Session<'a> {
     resolver: Resolver,
     /// Whether the guest has the certificates of the system.
     roots_given: bool,
+    credentials: Credentials,
+    /// The component's sessions that are open.
+    open: BTreeSet<String>,
+    hidden: Option<open::Hidden>,
     signals: &'a Signals,
     next_call: u32,
+    /// False once the guest was killed or has ended.
+    alive: bool,
 }
 
 /// What a call brought.
@@ -67,6 +80,17 @@ pub enum SessionError {
     Protocol(String),
 }
 
+impl SessionError {
+    /// How the audit trail names it as the end of a call.
+    pub fn end(&self) -> CallEnd {
+        match self {
+            Self::Interrupted => CallEnd::Interrupted,
+            Self::TimedOut(_) => CallEnd::TimedOut,
+            Self::Killed(_) | Self::Crashed(_) | Self::Protocol(_) => CallEnd::Killed,
+        }
+    }
+}
+
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
@@ -93,10 +117,25 @@ impl<'a> Session<'a> {
         engine: &'a Engine,
         plan: &'a KernelPlan,
         trail: Trail,
+        credentials: Credentials,
         signals: &'a Signals,
     ) -> Result<Self, SandboxError> {
         let resolver = Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
-        Ok(Self { sandbox, engine, plan, trail, resolver, roots_given: false, signals, next_call: 1 })
+        let (open, hidden) = (BTreeSet::new(), None);
+        Ok(Self {
+            sandbox,
+            engine,
+            plan,
+            trail,
+            resolver,
+            roots_given: false,
+            credentials,
+            open,
+            hidden,
+            signals,
+            next_call: 1,
+            alive: true,
+        })
     }
 
     /// The compiled policy.
@@ -112,7 +151,8 @@ impl<'a> Session<'a> {
     /// The component's tools, or its error.
     pub fn list_tools(&mut self, timeout: Option<Duration>) -> Result<Result<Vec<Tool>, GuestError>, SessionError> {
         let call = self.begin_call();
-        self.send(&ToGuest::ListTools { call, metadata: Vec::new() })?;
+        let metadata = self.with_hidden(Vec::new());
+        self.send(&ToGuest::ListTools { call, metadata })?;
         self.run(timeout, |message| match message {
             ToSupervisor::Tools { call: n, result } if n == call => match &result {
                 Ok(tools) if tools.len() > MAX_TOOLS => Step::Broken(format!("more than {MAX_TOOLS} tools")),
@@ -131,6 +171,7 @@ impl<'a> Session<'a> {
         timeout: Option<Duration>,
     ) -> Result<Output, SessionError> {
         let call = self.begin_call();
+        let metadata = self.with_hidden(metadata);
         self.send(&ToGuest::CallTool { call, name: name.to_owned(), arguments, metadata })?;
         let mut output = Output::default();
         let mut bytes = 0u64;
@@ -183,13 +224,13 @@ impl<'a> Session<'a> {
         loop {
             self.wait(deadline)?;
             if self.signals.pending() {
-                self.sandbox.kill();
+                self.kill();
                 return Err(SessionError::Interrupted);
             }
             if let (Some(timeout), Some(deadline)) = (timeout, deadline)
                 && Instant::now() >= deadline
             {
-                self.sandbox.kill();
+                self.kill();
                 self.kernel_events();
                 return Err(SessionError::TimedOut(timeout));
             }
@@ -213,8 +254,20 @@ impl<'a> Session<'a> {
                         self.send_roots(ask)?;
                         continue;
                     }
-                    ToSupervisor::Ask { ask, request } => {
-                        let allow = self.answer(&request);
+                    ToSupervisor::Secret { ask, session, key, words } => {
+                        self.secret(ask, &session, key, &words)?;
+                        continue;
+                    }
+                    ToSupervisor::Secrets { ask } => {
+                        self.secrets(ask)?;
+                        continue;
+                    }
+                    ToSupervisor::Lost => {
+                        self.open.clear();
+                        continue;
+                    }
+                    ToSupervisor::Ask { ask, request, words } => {
+                        let allow = self.answer(&request, &words);
                         self.send(&ToGuest::Answer { ask, allow })?;
                         continue;
                     }
@@ -263,6 +316,8 @@ impl<'a> Session<'a> {
                         // Where the policy asks, a guest that says "allowed" has asked nobody.
                         (true, Decision::Deny | Decision::Ask) => self.trail.bypassed(policy, request, &own),
                         (false, Decision::Deny) => self.trail.judged(policy, request, &own),
+                        // The read itself is judged and told when it comes.
+                        (true, Decision::Allow) if matches!(request, Request::Credential { .. }) => {}
                         (_, _) => self.trail.judged(policy, request, verdict),
                     }
                 }
@@ -278,14 +333,14 @@ impl<'a> Session<'a> {
     }
 
     /// Answer a question of the guest. Whether there is something to ask about is our own decision.
-    fn answer(&mut self, request: &Request) -> bool {
+    fn answer(&mut self, request: &Request, words: &str) -> bool {
         let policy = self.engine.policy();
         let own = self.engine.decide(&self.resolver.with_own_names(request));
         match own.decision {
             Decision::Allow | Decision::Deny => self.trail.judged(policy, request, &own),
             Decision::Ask if policy.passes(&own) => self.trail.consented(policy, request, &own),
             // Nobody can be asked: refused at once.
-            Decision::Ask => self.trail.unanswered(policy, request),
+            Decision::Ask => self.trail.unanswered_about(policy, request, words),
         }
         policy.passes(&own)
     }
@@ -395,9 +450,14 @@ impl<'a> Session<'a> {
         });
     }
 
+    fn kill(&mut self) {
+        self.alive = false;
+        self.sandbox.kill();
+    }
+
     /// The guest broke the protocol: kill it.
     fn refuse(&mut self, what: String) -> SessionError {
-        self.sandbox.kill();
+        self.kill();
         SessionError::Protocol(what)
     }
 
@@ -406,6 +466,7 @@ impl<'a> Session<'a> {
         if !matches!(error, ChannelError::Closed) {
             return self.refuse(error.to_string());
         }
+        self.alive = false;
         self.kernel_events();
         match self.sandbox.reap() {
             Ok(Ended::Signal(libc::SIGSYS)) => SessionError::Killed("seccomp refused a system call".into()),
@@ -421,9 +482,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// End the guest, and report events that were lost.
+    /// Close what is open, end the guest, and report events that were lost.
     pub fn finish(mut self) {
-        self.sandbox.kill();
+        self.close_sessions();
+        self.kill();
         self.kernel_events();
         let lost = self.sandbox.guard.as_ref().and_then(|g| g.dropped().ok()).unwrap_or(0);
         self.trail.lost(lost);

@@ -13,13 +13,11 @@ use crate::signals::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, memfd_create, openat,
-    renameat, unlinkat,
+    AtFlags, MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, memfd_create, openat, renameat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 const MAC: usize = 32;
@@ -177,7 +175,7 @@ struct Cache {
 
 impl Cache {
     fn open() -> Result<Self, String> {
-        let folder = private_folder(&dirs::cache().ok_or("neither XDG_CACHE_HOME nor HOME is set")?)?;
+        let folder = crate::folder::make(&dirs::cache().ok_or("neither XDG_CACHE_HOME nor HOME is set")?)?;
         let key = key(&folder)?;
         Ok(Self { folder, key })
     }
@@ -228,23 +226,6 @@ impl Cache {
         }
         result
     }
-}
-
-/// Open (or make) a folder that belongs to this user alone. A link, or a folder that others may write, is refused.
-fn private_folder(path: &Path) -> Result<OwnedFd, String> {
-    let shown = act_policy::escape(&path.display().to_string());
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|e| format!("{shown}: {e}"))?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let folder = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| match e {
-        Errno::LOOP | Errno::NOTDIR => format!("{shown} is a link or no folder"),
-        e => format!("{shown}: {e}"),
-    })?;
-    let stat = fstat(&folder).map_err(|e| format!("{shown}: {e}"))?;
-    let mine = stat.st_uid == rustix::process::geteuid().as_raw();
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory || !mine || stat.st_mode & 0o022 != 0 {
-        return Err(format!("{shown} does not belong to this user alone (chmod go-w, or move it away)"));
-    }
-    Ok(folder)
 }
 
 /// The key of the cache, made at first use.

@@ -49,8 +49,7 @@ impl Call {
         let shown = if in_full {
             escape(&arguments.to_string()).chars().take(LONGEST_ARGUMENTS).collect()
         } else {
-            let digest = hex(&Sha256::digest(&encoded));
-            digest.get(..6).unwrap_or_default().to_owned()
+            digest(&encoded)
         };
         Ok(Self { tool, arguments, encoded, shown })
     }
@@ -81,7 +80,12 @@ impl Call {
         timeout: Option<Duration>,
     ) -> Completed {
         let started = Instant::now();
-        let (unknown, result) = match check(session, &self.tool, &self.arguments, timeout) {
+        let checked = match session.reopen(timeout) {
+            Ok(Ok(())) => check(session, &self.tool, &self.arguments, timeout),
+            Ok(Err(error)) => Ok(Some(Refusal { unknown: false, error: error.into() })),
+            Err(error) => Err(error),
+        };
+        let (unknown, result) = match checked {
             Ok(None) => (false, session.call_tool(&self.tool, self.encoded, metadata, timeout)),
             Ok(Some(Refusal { unknown, error })) => (unknown, Ok(Output { parts: Vec::new(), error: Some(error) })),
             Err(error) => (false, Err(error)),
@@ -89,15 +93,19 @@ impl Call {
         let end = match &result {
             Ok(Output { error: None, .. }) => CallEnd::Ok,
             Ok(Output { error: Some(_), .. }) => CallEnd::ToolError,
-            Err(SessionError::Interrupted) => CallEnd::Interrupted,
-            Err(SessionError::TimedOut(_)) => CallEnd::TimedOut,
-            Err(_) => CallEnd::Killed,
+            Err(error) => error.end(),
         };
         let number = session.last_call();
         let denials = session.trail.call(&self.tool, end, started.elapsed(), &self.shown, number);
         // A tool that recovered from a denial was not denied.
         Completed { denied: denials > 0 && end != CallEnd::Ok, unknown, result }
     }
+}
+
+/// The start of the SHA-256 of arguments, as the audit trail shows it.
+pub fn digest(encoded: &[u8]) -> String {
+    let digest = hex(&Sha256::digest(encoded));
+    digest.get(..6).unwrap_or_default().to_owned()
 }
 
 /// How a call ended.
@@ -137,4 +145,12 @@ fn check(
     let checked = schema::validate(&tool.parameters_schema, arguments);
     let error = checked.err().map(|message| GuestError { kind: "std:invalid-args".into(), message });
     Ok(error.map(|error| Refusal { unknown: false, error }))
+}
+
+/// An error of a tool in one line.
+pub fn error_line(kind: &str, message: &str) -> String {
+    /// Longest message that is shown, in characters.
+    const LONGEST: usize = 4096;
+    let message: String = message.trim_end().chars().take(LONGEST).collect();
+    format!("{}: {}", escape(kind), escape(&message))
 }

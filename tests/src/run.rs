@@ -2,7 +2,7 @@
 
 use crate::process;
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,17 @@ impl Running {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
         Self { child, started, out, err, ended: false }
+    }
+
+    /// Start a command and keep its input and output for a dialogue.
+    #[track_caller]
+    pub fn start_with_pipes(command: &mut Command) -> (Self, ChildStdin, ChildStdout) {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let err = drain(child.stderr.take());
+        (Self { child, started, out: None, err, ended: false }, input, output)
     }
 
     /// Process id.

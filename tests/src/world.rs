@@ -19,6 +19,8 @@ pub enum Guest {
     Py,
     /// Rust over WASI 0.2, for HTTP.
     Fetch,
+    /// Rust with sessions, consent and credentials.
+    Vault,
 }
 
 impl Guest {
@@ -29,6 +31,7 @@ impl Guest {
             Self::Files3 => "files3.wasm",
             Self::Py => "py.wasm",
             Self::Fetch => "fetch.wasm",
+            Self::Vault => "vault.wasm",
         }
     }
 }

@@ -19,7 +19,7 @@ struct Opened {
     exact: bool,
 }
 
-pub(super) fn subtrees(engine: &Engine) -> Vec<Subtree> {
+pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
     let policy = engine.policy();
     let Some(class) = policy.class(&Class::filesystem()) else { return Vec::new() };
     let patterns = |ids: &[RuleId]| -> Vec<Opened> {

@@ -3,6 +3,8 @@
 mod files;
 mod net;
 
+pub(crate) use files::subtrees;
+
 use crate::engine::Engine;
 use crate::request::{Protocol, Reason, RuleId, Verdict};
 use ipnet::IpNet;

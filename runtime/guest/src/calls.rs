@@ -2,7 +2,7 @@
 
 use crate::outbox::Outbox;
 use crate::ticker::{Busy, Ticker};
-use act_host::{Component, Events, Prepared, State, Tools};
+use act_host::{Component, Events, Prepared, Sessions, State, Tools};
 use act_wire::{CallId, GuestError, ToSupervisor, ToolEvent};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,9 @@ use wasmtime::component::{Accessor, AccessorTask};
 pub(crate) enum Command {
     List { call: CallId, metadata: Vec<(String, Vec<u8>)> },
     Call { call: CallId, name: String, arguments: Vec<u8>, metadata: Vec<(String, Vec<u8>)> },
+    Schema { call: CallId, metadata: Vec<(String, Vec<u8>)> },
+    Open { call: CallId, arguments: Vec<(String, Vec<u8>)>, metadata: Vec<(String, Vec<u8>)> },
+    Close { call: CallId, session: String },
 }
 
 impl Command {
@@ -22,6 +25,9 @@ impl Command {
         match self {
             Self::List { call, .. } => (*call, Kind::List),
             Self::Call { call, .. } => (*call, Kind::Call),
+            Self::Schema { call, .. } => (*call, Kind::Schema),
+            Self::Open { call, .. } => (*call, Kind::Open),
+            Self::Close { call, .. } => (*call, Kind::Close),
         }
     }
 }
@@ -30,6 +36,9 @@ impl Command {
 enum Kind {
     List,
     Call,
+    Schema,
+    Open,
+    Close,
 }
 
 /// Everything that calls share over the life of the process.
@@ -57,14 +66,15 @@ impl Runner {
                     continue;
                 }
             };
-            let tools = instance.tools.clone();
+            let (tools, sessions) = (instance.tools.clone(), instance.sessions.clone());
             let (ticker, calls, inbox) = (&self.ticker, &running, &mut commands);
             let served = instance
                 .store
                 .run_concurrent(async move |store| {
                     let mut command = command;
                     loop {
-                        store.spawn(Task { command, tools: tools.clone(), running: calls.clone() })?;
+                        let (tools, sessions) = (tools.clone(), sessions.clone());
+                        store.spawn(Task { command, tools, sessions, running: calls.clone() })?;
                         command = tokio::select! {
                             command = inbox.recv() => match command {
                                 Some(command) => command,
@@ -118,22 +128,29 @@ impl Running {
 
     fn end(&self, call: CallId, result: Result<Answer, GuestError>) {
         let Some((kind, _busy)) = self.calls().remove(&call) else { return };
-        match (kind, result) {
-            (Kind::List, Ok(Answer::Tools(tools))) => {
-                self.outbox.send(&ToSupervisor::Tools { call, result: Ok(tools) })
-            }
-            (Kind::List, Ok(Answer::Events)) => {}
-            (Kind::List, Err(error)) => self.outbox.send(&ToSupervisor::Tools { call, result: Err(error) }),
+        let message = match (kind, result) {
+            (Kind::List, Ok(Answer::Tools(tools))) => ToSupervisor::Tools { call, result: Ok(tools) },
+            (Kind::List, Err(error)) => ToSupervisor::Tools { call, result: Err(error) },
+            (Kind::Schema, Ok(Answer::Text(schema))) => ToSupervisor::SessionSchema { call, result: Ok(schema) },
+            (Kind::Schema, Err(error)) => ToSupervisor::SessionSchema { call, result: Err(error) },
+            (Kind::Open, Ok(Answer::Text(id))) => ToSupervisor::SessionOpened { call, result: Ok(id) },
+            (Kind::Open, Err(error)) => ToSupervisor::SessionOpened { call, result: Err(error) },
             (Kind::Call, result) => {
                 if let Err(error) = result {
                     self.outbox.send(&ToSupervisor::Event { call, event: ToolEvent::Error(error) });
                 }
-                self.outbox.send(&ToSupervisor::Done { call });
+                ToSupervisor::Done { call }
             }
-        }
+            (Kind::Close, _) => ToSupervisor::Done { call },
+            // Every kind has its own answer, made in `Task::run`.
+            (Kind::List | Kind::Schema | Kind::Open, Ok(_)) => return,
+        };
+        self.outbox.send(&message);
     }
 
+    /// The instance is gone, and its sessions with it.
     fn lose(&self, error: &wasmtime::Error) {
+        self.outbox.send(&ToSupervisor::Lost);
         let calls: Vec<_> = self.calls().keys().copied().collect();
         for call in calls {
             self.end(call, Err(trap(error)));
@@ -143,36 +160,55 @@ impl Running {
 
 enum Answer {
     Tools(Vec<act_wire::Tool>),
-    Events,
+    Text(String),
+    Nothing,
 }
 
 /// One call inside the store.
 struct Task {
     command: Command,
     tools: Tools,
+    sessions: Option<Sessions>,
     running: Arc<Running>,
 }
 
 impl AccessorTask<State> for Task {
     async fn run(self, store: &Accessor<State>) -> wasmtime::Result<()> {
-        let Self { command, tools, running } = self;
+        let Self { command, tools, sessions, running } = self;
         let (call, _) = command.call();
-        let result = match command {
-            Command::List { metadata, .. } => tools.list(store, metadata).await.map(|answer| answer.map(Answer::Tools)),
-            Command::Call { name, arguments, metadata, .. } => {
-                let events = Arc::new(Sink { call, outbox: running.outbox.clone() });
-                tools.call(store, name, arguments, metadata, events).await.map(|()| Ok(Answer::Events))
+        let result = match (command, sessions) {
+            (Command::List { metadata, .. }, _) => {
+                tools.list(store, metadata).await.map(|answer| answer.map(Answer::Tools))
             }
+            (Command::Call { name, arguments, metadata, .. }, _) => {
+                let events = Arc::new(Sink { call, outbox: running.outbox.clone() });
+                tools.call(store, name, arguments, metadata, events).await.map(|()| Ok(Answer::Nothing))
+            }
+            (Command::Schema { metadata, .. }, Some(sessions)) => {
+                sessions.schema(store, metadata).await.map(|answer| answer.map(Answer::Text))
+            }
+            (Command::Open { arguments, metadata, .. }, Some(sessions)) => {
+                sessions.open(store, arguments, metadata).await.map(|answer| answer.map(Answer::Text))
+            }
+            (Command::Close { session, .. }, Some(sessions)) => {
+                sessions.close(store, session).await.map(|()| Ok(Answer::Nothing))
+            }
+            (Command::Schema { .. } | Command::Open { .. } | Command::Close { .. }, None) => Ok(Err(no_sessions())),
         };
         match result {
             Ok(answer) => running.end(call, answer),
             Err(error) => {
+                running.outbox.send(&ToSupervisor::Lost);
                 running.end(call, Err(trap(&error)));
                 running.lost.notify_one();
             }
         }
         Ok(())
     }
+}
+
+fn no_sessions() -> GuestError {
+    GuestError { kind: "std:not-found".into(), message: "the component has no sessions".into() }
 }
 
 struct Sink {

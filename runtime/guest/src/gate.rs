@@ -4,7 +4,7 @@ use crate::outbox::Outbox;
 use crate::questions::Questions;
 use act_host::{Answer, Certificates, Gate};
 use act_policy::{Decision, Engine, Reason, Request, Verdict};
-use act_wire::{Observed, Purpose, Record};
+use act_wire::{Observed, Purpose, Record, Secret, SecretInfo, SecretRefusal};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -53,8 +53,12 @@ impl Gate for PolicyGate {
     }
 
     fn ask(&self, request: Request) -> Answer<bool> {
+        self.ask_about(request, String::new())
+    }
+
+    fn ask_about(&self, request: Request, words: String) -> Answer<bool> {
         let outbox = self.outbox.clone();
-        let answer = self.questions.ask(request.clone());
+        let answer = self.questions.ask(request.clone(), words);
         Box::pin(async move {
             let allow = match answer {
                 Some(answer) => answer.await.unwrap_or(false),
@@ -62,6 +66,26 @@ impl Gate for PolicyGate {
             };
             outbox.record(Record { request, outcome: Observed::Answered(allow) }, !allow);
             allow
+        })
+    }
+
+    fn secret(&self, session: String, key: String, words: String) -> Answer<Result<Secret, SecretRefusal>> {
+        let answer = self.questions.ask_secret(session, key, words);
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer.await.unwrap_or(Err(SecretRefusal::Unavailable)),
+                None => Err(SecretRefusal::Unavailable),
+            }
+        })
+    }
+
+    fn secrets(&self) -> Answer<Result<Vec<SecretInfo>, SecretRefusal>> {
+        let answer = self.questions.ask_secrets();
+        Box::pin(async move {
+            match answer {
+                Some(answer) => answer.await.unwrap_or(Err(SecretRefusal::Unavailable)),
+                None => Err(SecretRefusal::Unavailable),
+            }
         })
     }
 
@@ -110,6 +134,18 @@ impl Gate for AllowAll {
 
     fn ask(&self, _: Request) -> Answer<bool> {
         Box::pin(std::future::ready(true))
+    }
+
+    fn ask_about(&self, _: Request, _: String) -> Answer<bool> {
+        Box::pin(std::future::ready(true))
+    }
+
+    fn secret(&self, session: String, key: String, words: String) -> Answer<Result<Secret, SecretRefusal>> {
+        self.0.secret(session, key, words)
+    }
+
+    fn secrets(&self) -> Answer<Result<Vec<SecretInfo>, SecretRefusal>> {
+        self.0.secrets()
     }
 
     fn resolve(&self, name: String, purpose: Purpose) -> Answer<Vec<IpAddr>> {

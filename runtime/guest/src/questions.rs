@@ -3,7 +3,7 @@
 use crate::outbox::Outbox;
 use act_host::Certificates;
 use act_policy::Request;
-use act_wire::{AskId, Purpose, ToSupervisor};
+use act_wire::{AskId, Purpose, Secret, SecretInfo, SecretRefusal, ToSupervisor};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +22,8 @@ struct Inner {
     next: AskId,
     asks: HashMap<AskId, oneshot::Sender<bool>>,
     lookups: HashMap<AskId, oneshot::Sender<Vec<IpAddr>>>,
+    secrets: HashMap<AskId, oneshot::Sender<Result<Secret, SecretRefusal>>>,
+    listings: HashMap<AskId, oneshot::Sender<Result<Vec<SecretInfo>, SecretRefusal>>>,
     roots: Roots,
 }
 
@@ -44,7 +46,7 @@ impl Questions {
     }
 
     /// `None`: too many wait.
-    pub(crate) fn ask(&self, request: Request) -> Option<oneshot::Receiver<bool>> {
+    pub(crate) fn ask(&self, request: Request, words: String) -> Option<oneshot::Receiver<bool>> {
         let (sender, receiver) = oneshot::channel();
         let ask = {
             let mut inner = self.inner();
@@ -52,7 +54,7 @@ impl Questions {
             inner.asks.insert(ask, sender);
             ask
         };
-        self.outbox.send(&ToSupervisor::Ask { ask, request });
+        self.outbox.send(&ToSupervisor::Ask { ask, request, words });
         Some(receiver)
     }
 
@@ -101,6 +103,37 @@ impl Questions {
         }
     }
 
+    /// `None`: too many wait.
+    pub(crate) fn ask_secret(
+        &self,
+        session: String,
+        key: String,
+        words: String,
+    ) -> Option<oneshot::Receiver<Result<Secret, SecretRefusal>>> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            let ask = inner.number()?;
+            inner.secrets.insert(ask, sender);
+            ask
+        };
+        self.outbox.send(&ToSupervisor::Secret { ask, session, key, words });
+        Some(receiver)
+    }
+
+    /// `None`: too many wait.
+    pub(crate) fn ask_secrets(&self) -> Option<oneshot::Receiver<Result<Vec<SecretInfo>, SecretRefusal>>> {
+        let (sender, receiver) = oneshot::channel();
+        let ask = {
+            let mut inner = self.inner();
+            let ask = inner.number()?;
+            inner.listings.insert(ask, sender);
+            ask
+        };
+        self.outbox.send(&ToSupervisor::Secrets { ask });
+        Some(receiver)
+    }
+
     /// The one who asked may be gone: nobody waits then.
     pub(crate) fn answer(&self, ask: AskId, allow: bool) {
         if let Some(sender) = self.inner().asks.remove(&ask) {
@@ -113,11 +146,23 @@ impl Questions {
             _ = sender.send(addresses);
         }
     }
+
+    pub(crate) fn secret(&self, ask: AskId, result: Result<Secret, SecretRefusal>) {
+        if let Some(sender) = self.inner().secrets.remove(&ask) {
+            _ = sender.send(result);
+        }
+    }
+
+    pub(crate) fn secrets(&self, ask: AskId, result: Result<Vec<SecretInfo>, SecretRefusal>) {
+        if let Some(sender) = self.inner().listings.remove(&ask) {
+            _ = sender.send(result);
+        }
+    }
 }
 
 impl Inner {
     fn number(&mut self) -> Option<AskId> {
-        if self.asks.len() + self.lookups.len() >= WAITING {
+        if self.asks.len() + self.lookups.len() + self.secrets.len() + self.listings.len() >= WAITING {
             return None;
         }
         Some(self.count())

@@ -50,6 +50,17 @@ pub(crate) async fn read(
                     questions.answer(ask, allow);
                     continue;
                 }
+                ToGuest::Secret { ask, result } => {
+                    questions.secret(ask, result);
+                    continue;
+                }
+                ToGuest::Secrets { ask, result } => {
+                    questions.secrets(ask, result);
+                    continue;
+                }
+                ToGuest::SessionSchema { call, metadata } => Command::Schema { call, metadata },
+                ToGuest::OpenSession { call, arguments, metadata } => Command::Open { call, arguments, metadata },
+                ToGuest::CloseSession { call, session } => Command::Close { call, session },
                 ToGuest::ListTools { call, metadata } => Command::List { call, metadata },
                 ToGuest::CallTool { call, name, arguments, metadata } => {
                     Command::Call { call, name, arguments, metadata }

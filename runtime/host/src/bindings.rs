@@ -11,6 +11,17 @@ pub(crate) mod component {
     });
 }
 
+pub(crate) mod sessions {
+    #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated")]
+    wasmtime::component::bindgen!({
+        path: "wit",
+        world: "act:host/sessions",
+        exports: { default: async | store },
+        with: { "act:core/types": super::component::act::core::types },
+        require_store_data_send: true,
+    });
+}
+
 pub(crate) mod names {
     #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated")]
     wasmtime::component::bindgen!({

@@ -1,7 +1,7 @@
 //! The gate: the one place that every operation of a component passes.
 
 use act_policy::{Access, Decision, Reason, Request, Verdict};
-use act_wire::Purpose;
+use act_wire::{Purpose, Secret, SecretInfo, SecretRefusal};
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -30,6 +30,16 @@ pub trait Gate: Send + Sync {
 
     /// Ask a human through the supervisor, and record the answer. Anything but a clear yes is a no.
     fn ask(&self, request: Request) -> Answer<bool>;
+
+    /// The same for an action that the component describes in words of its own; they are shown as such.
+    fn ask_about(&self, request: Request, words: String) -> Answer<bool>;
+
+    /// Read a credential through the supervisor, which has the store, judges and records the read, and asks where the
+    /// policy says so.
+    fn secret(&self, session: String, key: String, words: String) -> Answer<Result<Secret, SecretRefusal>>;
+
+    /// What the component may know of its stored credentials.
+    fn secrets(&self) -> Answer<Result<Vec<SecretInfo>, SecretRefusal>>;
 
     /// Resolve a canonical name through the supervisor, which judges and records the lookup. Empty: no address that the
     /// policy admits for this purpose.

@@ -6,7 +6,9 @@
 //! **What is ours and what is wasmtime-wasi's.** Path operations of `wasi:filesystem` are ours for both versions and
 //! share one implementation (`fs::act`); reading and writing an open file is wasmtime-wasi's. Name lookup and the check
 //! of addresses are ours, sockets themselves are not. Requests of `wasi:http` are sent by `http`, which is ours: one
-//! hook for both versions. Clocks and random numbers are given; standard input is empty, output is discarded,
+//! hook for both versions. What a component asks of `act:consent` is judged like any operation; a secret of
+//! `act:credentials` comes from the supervisor, for which it asks by key. Clocks and random numbers are given; standard
+//! input is empty, output is discarded,
 //! environment and arguments are empty.
 //!
 //! **Limits.** A function of WASI 0.2 that waits, for example for a human, holds the component's store: its other calls
@@ -25,6 +27,7 @@ mod gate;
 mod http;
 mod limits;
 mod linker;
+mod sessions;
 mod sockets;
 mod state;
 mod tools;
@@ -33,5 +36,6 @@ pub use fs::PreopenError;
 pub use gate::{Answer, Certificates, Gate};
 pub use limits::Limits;
 pub use linker::linker;
+pub use sessions::Sessions;
 pub use state::{Prepared, State};
 pub use tools::{Component, Events, Instance, Tools};

@@ -5,7 +5,7 @@ use crate::gate::Gate;
 use crate::http::{Client, HttpHooks};
 use crate::limits::{Limiter, Limits};
 use crate::sockets::{Names, NamesView};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -47,6 +47,9 @@ pub struct State {
     preopens: Preopens,
     listings: HashMap<u32, Vec<u8>>,
     names: Arc<Names>,
+    gate: Arc<dyn Gate>,
+    /// Sessions that the component has opened and not closed.
+    pub(crate) sessions: HashSet<String>,
     pub(crate) limiter: Limiter,
     pub(crate) limits: Limits,
 }
@@ -74,6 +77,8 @@ impl State {
             preopens: preopens.clone(),
             listings: HashMap::new(),
             names,
+            gate: gate.clone(),
+            sessions: HashSet::new(),
             limiter: Limiter::new(*limits),
             limits: *limits,
         }
@@ -93,8 +98,8 @@ impl State {
         NamesView { table: &mut self.table, names: &self.names }
     }
 
-    pub(crate) fn imports(_: &mut Self) -> Imports<'_> {
-        Imports { _state: std::marker::PhantomData }
+    pub(crate) fn imports(&mut self) -> Imports<'_> {
+        Imports { gate: &self.gate, sessions: &self.sessions }
     }
 }
 
@@ -110,9 +115,10 @@ impl WasiHttpView for State {
     }
 }
 
-/// What the ACT imports may see of the state: nothing yet.
+/// What the ACT imports see of a store.
 pub(crate) struct Imports<'a> {
-    _state: std::marker::PhantomData<&'a mut State>,
+    pub(crate) gate: &'a Arc<dyn Gate>,
+    pub(crate) sessions: &'a HashSet<String>,
 }
 
 /// Marker for [`Imports`].

@@ -3,14 +3,16 @@
 use crate::bindings::component::act::core::types::{Error, LocalizedString, Metadata};
 use crate::bindings::component::act::tools::types as wit;
 use crate::bindings::component::exports::act::tools::tool_provider::ToolResult;
-use crate::bindings::component::{Component as Bindings, ComponentPre};
+use crate::bindings::component::{Component as Bindings, ComponentIndices};
+use crate::bindings::sessions::SessionsIndices;
+use crate::sessions::{self, Sessions};
 use crate::state::{Prepared, State};
 use act_wire::{ContentPart, GuestError, Tool, ToolEvent};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
-use wasmtime::component::{Accessor, Linker, Source, StreamConsumer, StreamResult};
+use wasmtime::component::{Accessor, InstancePre, Linker, Source, StreamConsumer, StreamResult};
 use wasmtime::{Engine, Store, StoreContextMut, UpdateDeadline};
 
 /// Most bytes that one call of the component into the host may carry.
@@ -26,13 +28,19 @@ pub trait Events: Send + Sync + 'static {
 
 /// A component that is linked and can be instantiated.
 pub struct Component {
-    pre: ComponentPre<State>,
+    pre: InstancePre<State>,
+    tools: ComponentIndices,
+    /// `None`: it has no sessions.
+    sessions: Option<SessionsIndices>,
 }
 
 impl Component {
     /// Link a compiled component; fails where it imports what this host does not have, or exports no tools.
     pub fn new(linker: &Linker<State>, component: &wasmtime::component::Component) -> wasmtime::Result<Self> {
-        Ok(Self { pre: ComponentPre::new(linker.instantiate_pre(component)?)? })
+        let pre = linker.instantiate_pre(component)?;
+        let tools = ComponentIndices::new(&pre)?;
+        let sessions = sessions::indices(component, &pre)?;
+        Ok(Self { pre, tools, sessions })
     }
 
     /// Make a store and an instance in it.
@@ -43,8 +51,13 @@ impl Component {
         // A component that spins gives way at every tick, so that the channel is served; the supervisor ends it.
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Yield(1)));
-        let bindings = self.pre.instantiate_async(&mut store).await?;
-        Ok(Instance { store, tools: Tools { bindings: Arc::new(bindings) } })
+        let instance = self.pre.instantiate_async(&mut store).await?;
+        let tools = Tools { bindings: Arc::new(self.tools.load(&mut store, &instance)?) };
+        let sessions = match &self.sessions {
+            Some(indices) => Some(Sessions::new(indices.load(&mut store, &instance)?)),
+            None => None,
+        };
+        Ok(Instance { store, tools, sessions })
     }
 }
 
@@ -54,6 +67,8 @@ pub struct Instance {
     pub store: Store<State>,
     /// The tools.
     pub tools: Tools,
+    /// The sessions, where the component has any.
+    pub sessions: Option<Sessions>,
 }
 
 /// The tools of an instance.
@@ -165,7 +180,7 @@ fn too_much(limit: u64) -> GuestError {
     GuestError { kind: "std:internal".into(), message: format!("output of more than {limit} bytes") }
 }
 
-fn error(error: Error) -> GuestError {
+pub(crate) fn error(error: Error) -> GuestError {
     GuestError { kind: error.kind, message: text(error.message) }
 }
 

@@ -6,6 +6,7 @@ use crate::component::Component;
 use crate::sandbox::{Isolation, Layer};
 use act_bpf::Event;
 use act_policy::{Class, Engine, Mode, Policy, Request, Verdict, Warning, escape};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -57,12 +58,19 @@ pub struct Trail {
     rollup: Rollup,
     kernel: KernelDenials,
     denials: u64,
+    /// What was told once in this call and is not told again.
+    told: BTreeSet<String>,
 }
+
+/// Most lines of that kind in one call.
+const MAX_TOLD: usize = 64;
+/// Longest words of a component that are shown, in characters.
+const LONGEST_WORDS: usize = 200;
 
 impl Trail {
     /// A trail with this detail.
     pub fn new(detail: Detail) -> Self {
-        Self { detail, rollup: Rollup::default(), kernel: KernelDenials::default(), denials: 0 }
+        Self { detail, rollup: Rollup::default(), kernel: KernelDenials::default(), denials: 0, told: BTreeSet::new() }
     }
 
     fn line(&self, text: &str) {
@@ -138,7 +146,9 @@ impl Trail {
     pub fn judged(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
         if verdict.allowed() {
             self.rollup.count(policy, request, verdict);
-            if self.detail != Detail::Full {
+            // Who read which secret has to be on record by name; once for each in a call.
+            let secret = matches!(request, Request::Credential { .. }) && self.first(&request.describe());
+            if self.detail != Detail::Full && !secret {
                 return;
             }
         } else {
@@ -165,11 +175,20 @@ impl Trail {
 
     /// An operation that needed an answer which nobody could give.
     pub fn unanswered(&mut self, policy: &Policy, request: &Request) {
+        self.unanswered_about(policy, request, "");
+    }
+
+    /// The same with what the component says about it.
+    pub fn unanswered_about(&mut self, policy: &Policy, request: &Request, words: &str) {
         self.denials += 1;
         let class = escape(Engine::class_of(request).as_str());
         let mode = policy.mode_of(request).map(|mode| format!("  mode:{mode}")).unwrap_or_default();
         let why = if policy.never_asks() { "consent never" } else { "no prompt channel" };
-        self.line(&format!("? ask-deny  {class}  {}   {why}{mode}", request.describe()));
+        let words = match shorten(words) {
+            words if words.is_empty() => words,
+            words => format!("  the component says: “{words}”"),
+        };
+        self.line(&format!("? ask-deny  {class}  {}   {why}{mode}{words}", request.describe()));
     }
 
     /// An operation that needed an answer and passes without one, because the operator said so.
@@ -180,6 +199,17 @@ impl Trail {
             let mode = policy.mode_of(request).map(|mode| format!("  mode:{mode}")).unwrap_or_default();
             self.line(&format!("✓ allow  {class}  {}{mode} consent always", request.describe()));
         }
+    }
+
+    /// A warning that a component can cause as often as it likes: told once in a call.
+    pub fn warn_once(&mut self, text: &str) {
+        if self.first(text) {
+            self.warn(text);
+        }
+    }
+
+    fn first(&mut self, text: &str) -> bool {
+        self.told.len() < MAX_TOLD && self.told.insert(text.to_owned())
     }
 
     /// An operation that the host check let pass and Landlock refused.
@@ -210,10 +240,33 @@ impl Trail {
         for line in self.kernel.repetitions() {
             self.line(&format!("✗ deny  {line}"));
         }
+        self.told.clear();
         let rollup = std::mem::take(&mut self.rollup).text();
         let took = took.as_millis();
         let (tool, end) = (escape(tool), end.as_str());
         self.line(&format!("● {tool}  {end} {took}ms  args:{arguments}  req:{number}{rollup}"));
         std::mem::take(&mut self.denials)
+    }
+}
+
+/// The component's words, for one line.
+fn shorten(words: &str) -> String {
+    let shown: String = escape(words.trim()).chars().take(LONGEST_WORDS + 1).collect();
+    match shown.char_indices().nth(LONGEST_WORDS) {
+        Some((end, _)) => format!("{}…", shown.get(..end).unwrap_or_default()),
+        None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_component_stay_on_their_line() {
+        assert_eq!(shorten(" do\nit\u{202e}\u{1b}[2J "), "do\\nit\\u{202e}\\u{1b}[2J");
+        let long = shorten(&"x".repeat(1_000_000));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (LONGEST_WORDS + 1, true));
+        assert_eq!(shorten("  "), "");
     }
 }

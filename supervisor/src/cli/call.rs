@@ -1,11 +1,12 @@
 //! `act call REF TOOL --args JSON`
 
 use super::metadata::{MetadataArgs, parse_object};
+use super::print;
 use super::run_args::RunArgs;
-use super::{print, tool_error};
+use super::session_args::SessionArgs;
 use crate::content::{self, Content};
 use crate::exit::{Exit, Failure};
-use crate::tools::Call;
+use crate::tools::{Call, error_line};
 use act_policy::escape;
 use act_wire::ContentPart;
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub(super) struct Args {
     #[expect(clippy::struct_field_names, reason = "the flag's name")]
     args: String,
     #[command(flatten)]
+    session: SessionArgs,
+    #[command(flatten)]
     metadata: MetadataArgs,
     #[command(flatten)]
     run: RunArgs,
@@ -33,13 +36,19 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let arguments = Value::Object(parse_object("--args", &args.args)?);
     let call = Call::new(args.tool.clone(), arguments, args.run.audit_args)
         .map_err(|e| Failure::usage(format!("--args: {e}")))?;
+    let opening = args.session.parse()?;
     let mut prepared = args.run.prepare(&args.component)?;
     let metadata = args.metadata.encode(prepared.operator.metadata())?;
+    let opening = opening.check(&prepared.component, &metadata)?;
     let mut trail = prepared.trail(&args.run);
     if let Err(error) = call.judge(&prepared.effective.engine, &mut trail) {
-        return Err(Failure { exit: Exit::Denied, message: tool_error(&error.kind, &error.message) });
+        return Err(Failure { exit: Exit::Denied, message: error_line(&error.kind, &error.message) });
     }
     let mut session = prepared.start(&args.run, trail)?;
+    if let Err(failure) = opening.open(&mut session, &metadata, args.run.timeout) {
+        session.finish();
+        return Err(failure);
+    }
     let completed = call.perform(&mut session, metadata, args.run.timeout);
     session.finish();
     prepared.timing.phase("call, and guest removed");
@@ -49,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     Ok(match output.error {
         Some(error) => {
-            eprintln!("Error: {}", tool_error(&error.kind, &error.message));
+            eprintln!("Error: {}", error_line(&error.kind, &error.message));
             if completed.denied { Exit::Denied } else { Exit::Failed }
         }
         None => Exit::Ok,

@@ -2,10 +2,11 @@
 
 use super::print;
 use super::run_args::RunArgs;
+use super::session_args::SessionArgs;
 use crate::component::Component;
 use crate::config::Effective;
 use crate::exit::{Exit, Failure};
-use crate::tools::hint;
+use crate::tools::{error_line, hint};
 use act_policy::{Answer, Layer, Manifest, Rule, RuleId, escape};
 use act_wire::Tool;
 use clap::ValueEnum;
@@ -24,6 +25,8 @@ pub(super) struct Args {
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
+    session: SessionArgs,
+    #[command(flatten)]
     run: RunArgs,
 }
 
@@ -34,21 +37,27 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    let opening = args.session.parse()?;
     if !args.tools {
+        if opening.is_wanted() {
+            return Err(Failure::usage("--session-args: nothing runs without -t (add -t)"));
+        }
         let operator = args.run.policy.read()?;
         let component = Component::load(&args.component, operator.home())?;
         let effective = operator.effective(&component)?;
         return show(args, &component, &effective, None);
     }
     let mut prepared = args.run.prepare(&args.component)?;
+    let opening = opening.check(&prepared.component, &[])?;
     let tools = {
         let trail = prepared.trail(&args.run);
         let mut session = prepared.start(&args.run, trail)?;
-        let tools = session.list_tools(args.run.timeout);
+        let opened = opening.open(&mut session, &[], args.run.timeout);
+        let tools = opened.and_then(|()| Ok(session.list_tools(args.run.timeout)?));
         session.finish();
         tools?
     };
-    let tools = tools.map_err(|e| Failure::failed(super::tool_error(&e.kind, &e.message)))?;
+    let tools = tools.map_err(|e| Failure::failed(error_line(&e.kind, &e.message)))?;
     show(args, &prepared.component, &prepared.effective, Some(&tools))
 }
 
@@ -131,6 +140,7 @@ fn text(manifest: &Manifest, effective: &Effective, tools: Option<&[Tool]>) -> S
         }
     }
     permissions_text(&mut out, effective);
+    credentials_text(&mut out, manifest);
     kernel_text(&mut out, effective);
     if let Some(tools) = tools {
         out.push_str("\nTools:\n");
@@ -232,6 +242,24 @@ fn rule_text(rule: &act_policy::Rule) -> String {
             }
         }
         _ => rule.text.clone(),
+    }
+}
+
+/// What the component may ask for, where the policy lets it.
+fn credentials_text(out: &mut String, manifest: &Manifest) {
+    if !manifest.credentials.is_empty() {
+        out.push_str("\nCredentials:\n");
+    }
+    for credential in &manifest.credentials {
+        let _ = writeln!(out, "  {}", escape(&credential.key));
+        if let Some(description) = &credential.description {
+            let _ = writeln!(out, "    {}", escape(description));
+        }
+        for field in &credential.fields {
+            let label = if field.label.is_empty() { String::new() } else { format!("  {}", escape(&field.label)) };
+            let optional = if field.required { "" } else { "?" };
+            let _ = writeln!(out, "    field {}{optional}{label}", escape(&field.key));
+        }
     }
 }
 

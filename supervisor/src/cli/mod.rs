@@ -4,15 +4,20 @@ mod call;
 mod doctor;
 mod duration;
 mod info;
+mod inspect;
+mod login;
 mod metadata;
 mod permissions;
 mod run;
 mod run_args;
+mod secret;
+mod session;
+mod session_args;
 mod size;
 mod validate;
 
 use crate::exit::{Exit, Failure};
-use act_policy::{CLASSES, escape};
+use act_policy::CLASSES;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -37,6 +42,14 @@ enum Command {
     Validate(validate::Args),
     /// Explain and test permission rules
     Permissions(permissions::Args),
+    /// Look into a component file without running it
+    Inspect(inspect::Args),
+    /// The sessions of a component
+    Session(session::Args),
+    /// The secrets that are kept for components
+    Secret(secret::Args),
+    /// Type in the secrets that a component declares
+    Login(login::Args),
     /// Try every isolation layer on this machine, and say what adds the missing ones
     Doctor(doctor::Args),
 }
@@ -59,6 +72,10 @@ pub fn main() -> ExitCode {
         Command::Info(args) => info::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Permissions(args) => permissions::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Session(args) => session::run(&args),
+        Command::Secret(args) => secret::run(&args),
+        Command::Login(args) => login::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     match result {
@@ -91,12 +108,4 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
         }
         Err(e) => Err(Failure::failed(format!("standard output: {e}"))),
     }
-}
-
-/// An error of a tool in one line.
-fn tool_error(kind: &str, message: &str) -> String {
-    /// Longest message that is shown, in characters.
-    const LONGEST: usize = 4096;
-    let message: String = message.trim_end().chars().take(LONGEST).collect();
-    format!("{}: {}", escape(kind), escape(&message))
 }

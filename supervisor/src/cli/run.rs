@@ -2,6 +2,7 @@
 
 use super::metadata::MetadataArgs;
 use super::run_args::RunArgs;
+use super::session_args::SessionArgs;
 use crate::exit::{Exit, Failure};
 use crate::mcp::{Identity, Server, Settings};
 use act_policy::escape;
@@ -22,6 +23,8 @@ pub(super) struct Args {
     #[arg(short, long, value_name = "ADDRESS", hide = true)]
     listen: Option<String>,
     #[command(flatten)]
+    session: SessionArgs,
+    #[command(flatten)]
     metadata: MetadataArgs,
     #[command(flatten)]
     run: RunArgs,
@@ -29,21 +32,38 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     transport(args)?;
+    let opening = args.session.parse()?;
     let mut prepared = args.run.prepare(&args.component)?;
     let metadata = args.metadata.encode(prepared.operator.metadata())?;
+    let opening = opening.check(&prepared.component, &metadata)?;
     let manifest = &prepared.component.manifest;
     let identity = Identity {
         name: manifest.name.clone(),
         version: manifest.version.clone(),
         description: manifest.description.clone(),
     };
-    let settings = Settings { metadata, timeout: args.run.timeout, arguments_in_full: args.run.audit_args };
+    let settings = Settings {
+        metadata,
+        timeout: args.run.timeout,
+        arguments_in_full: args.run.audit_args,
+        // With a session that all calls share, the client has none to open.
+        sessions: prepared.component.has_sessions && !opening.is_wanted(),
+    };
     // The same signals by a second descriptor: a guest borrows the first, and between guests there is a wait too.
     let interrupt = prepared.signals.as_fd().try_clone_to_owned().map_err(|e| Failure::failed(format!("dup: {e}")))?;
     let mut server = Server::start(identity, settings, interrupt)?;
     loop {
         let trail = prepared.trail(&args.run);
-        let end = match prepared.start(&args.run, trail) {
+        let started = prepared.start(&args.run, trail).and_then(|mut session| {
+            match opening.open(&mut session, &server.settings().metadata, args.run.timeout) {
+                Ok(()) => Ok(session),
+                Err(failure) => {
+                    session.finish();
+                    Err(failure)
+                }
+            }
+        });
+        let end = match started {
             Ok(session) => server.serve(session)?,
             Err(failure) => {
                 let line = format!("Error: {failure}");

@@ -2,16 +2,19 @@
 
 use super::{duration, size};
 use crate::audit::Trail;
+use crate::broker::credentials::Credentials;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs, resolve};
 use crate::exit::Failure;
 use crate::sandbox::{Launch, Limits, Sandbox, SandboxError, Setup};
 use crate::schema;
+use crate::secrets::SecretsError;
 use crate::session::{Session, detail};
 use crate::signals::Signals;
 use crate::store;
+use crate::terminal::Terminal;
 use crate::timing::Timing;
-use act_policy::Class;
+use act_policy::{Class, Mode};
 use act_wire::Preopen;
 use std::time::Duration;
 
@@ -88,6 +91,7 @@ impl Prepared {
 
     /// Compile (or take from the cache), start and confine the guest.
     pub(super) fn start(&mut self, args: &RunArgs, trail: Trail) -> Result<Session<'_>, Failure> {
+        let credentials = self.credentials(&trail)?;
         let sandbox = match self.confine(args, &trail, false) {
             // Cached code that the guest refuses may have been compiled for another processor: compile it here.
             Err(Refused::CachedCode(reason)) => {
@@ -99,7 +103,22 @@ impl Prepared {
         self.timing.child(sandbox.phases);
         trail.isolation(&sandbox.isolation);
         let Effective { engine, plan, .. } = &self.effective;
-        Ok(Session::new(sandbox, engine, plan, trail, &self.signals)?)
+        Ok(Session::new(sandbox, engine, plan, trail, credentials, &self.signals)?)
+    }
+
+    /// What the component may ask the broker for. The store is unlocked now, before anything runs, if it may be needed.
+    fn credentials(&self, trail: &Trail) -> Result<Credentials, Failure> {
+        let mut credentials = Credentials::new(&self.component.manifest);
+        let class = self.effective.engine.policy().class(&Class::credentials());
+        if class.is_some_and(|class| class.declared.is_some() && class.mode != Mode::Deny) {
+            match credentials.unlock(&mut Terminal::open(&self.signals)) {
+                Ok(()) => {}
+                Err(SecretsError::Interrupted) => return Err(Failure::interrupted()),
+                // Reads will fail; the rest of the component may be of use without them.
+                Err(error) => trail.warn(&format!("credentials cannot be read: {error}")),
+            }
+        }
+        Ok(credentials)
     }
 
     fn confine(&mut self, args: &RunArgs, trail: &Trail, fresh: bool) -> Result<Sandbox, Refused> {

@@ -35,7 +35,7 @@ impl Workspace {
             Err(e) if e.kind() == ErrorKind::NotFound || e.kind() == ErrorKind::NotADirectory => {
                 return Ok(Trust::Absent);
             }
-            Err(e) => return Err(Failure::usage(format!("{}: {e}", shown(&path)))),
+            Err(e) => return Err(unreadable(&path, &e)),
         };
         let root = resolve(self.root.as_os_str().as_bytes());
         let trusted = user.trusted_workspaces.iter().any(|trusted| {
@@ -78,7 +78,7 @@ pub(super) fn user(named: Option<&Path>, anchors: &Anchors<'_>) -> Result<Config
     let file = match File::open(&path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound && named.is_none() => return Ok(Config::default()),
-        Err(e) => return Err(Failure::usage(format!("{}: {e}", shown(&path)))),
+        Err(e) => return Err(unreadable(&path, &e)),
     };
     let directory = path.parent().and_then(Path::to_str).map(str::to_owned);
     parse(file, &path, Layer::User, &Anchors { directory: directory.as_deref(), ..*anchors })
@@ -119,10 +119,12 @@ pub(super) fn managed(anchors: &Anchors<'_>) -> Result<Option<Config>, Failure> 
 
 fn parse(file: File, path: &Path, layer: Layer, anchors: &Anchors<'_>) -> Result<Config, Failure> {
     let mut text = String::new();
-    file.take(MAX_CONFIG as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|e| Failure::usage(format!("{}: {e}", shown(path))))?;
+    file.take(MAX_CONFIG as u64 + 1).read_to_string(&mut text).map_err(|e| unreadable(path, &e))?;
     Config::parse(&text, &shown(path), layer, anchors).map_err(Failure::usage)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!("{}: {error}", escape(&path.display().to_string())))
 }
 
 /// A path for people: below the home directory with `~`.

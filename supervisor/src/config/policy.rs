@@ -9,7 +9,7 @@ use crate::component::Component;
 use crate::exit::Failure;
 use act_policy::{
     Anchors, Config, Consent, Engine, Flag, Grants, KernelPlan, Layers, Permissions, Policy, Profile, Shorthand,
-    Warning, Written, escape,
+    Subtree, Warning, Written, escape,
 };
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
@@ -189,17 +189,17 @@ impl Operator {
             Policy::resolve(&component.manifest, &self.layers(client)).map_err(Failure::usage)?;
         warnings.extend(self.warnings.iter().cloned());
         resolve_heads(&mut policy);
-        let own = own_folders();
-        for folder in &own {
-            policy.deny_folder(folder.clone());
-        }
+        let mut engine = Engine::compile(policy).map_err(Failure::usage)?;
+        let mut own = own_folders();
+        refuse_own_folders(&engine.subtrees(), &own)?;
         // What may change the rules of a workspace is not the component's to write.
         if let (Some(_), Some(root)) = (&self.workspace, &self.workspace_root) {
-            policy.deny_folder([resolve(root.as_bytes()).as_slice(), b"/", WORKSPACE_FOLDER.as_bytes()].concat());
+            own.push([resolve(root.as_bytes()).as_slice(), b"/", WORKSPACE_FOLDER.as_bytes()].concat());
         }
-        let engine = Engine::compile(policy).map_err(Failure::usage)?;
+        for folder in own {
+            engine.deny_folder(folder).map_err(Failure::usage)?;
+        }
         let plan = KernelPlan::new(&engine);
-        refuse_own_folders(&plan, own)?;
         Ok(Effective { engine, plan, warnings })
     }
 
@@ -222,16 +222,17 @@ fn own_folders() -> Vec<Vec<u8>> {
 
 /// A grant must not let a component write to what this program relies on, nor to the files by which it would leave its
 /// cgroup: such a run is refused, whatever deny rules say, because Landlock opens whole subtrees.
-fn refuse_own_folders(plan: &KernelPlan, own: Vec<Vec<u8>>) -> Result<(), Failure> {
+fn refuse_own_folders(opened: &[Subtree], own: &[Vec<u8>]) -> Result<(), Failure> {
     let below = |a: &[u8], b: &[u8]| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
-    for folder in own.into_iter().chain([b"/sys/fs/cgroup".to_vec(), b"/proc".to_vec()]) {
-        let touched = plan.files.iter().find(|s| below(&s.path, &folder) || s.write && below(&folder, &s.path));
+    let relied_on = own.iter().map(Vec::as_slice).chain([&b"/sys/fs/cgroup"[..], b"/proc"]);
+    for folder in relied_on {
+        let touched = opened.iter().find(|s| below(&s.path, folder) || s.write && below(folder, &s.path));
         if let Some(subtree) = touched {
             let shown = |path: &[u8]| escape(&String::from_utf8_lossy(path));
             let granted = if subtree.path.is_empty() { "/".to_owned() } else { shown(&subtree.path) };
             return Err(Failure::usage(format!(
                 "the grant of wasi:filesystem under `{granted}` covers {}, which act itself relies on: grant a narrower path",
-                shown(&folder)
+                shown(folder)
             )));
         }
     }

@@ -1,7 +1,7 @@
 //! The protocol's side, on a thread of its own: requests become commands, answers become messages.
 
 use super::queue::{Command, Sender};
-use super::result;
+use super::{result, sessions};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -106,8 +106,10 @@ impl ServerHandler for Endpoint {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.into_owned();
-        let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let answer = self.ask(&context, |reply| Command::Call { tool, arguments, reply }).await?;
+        let mut arguments = request.arguments.unwrap_or_default();
+        let session = sessions::named(Some(&context.meta.0.0), &mut arguments);
+        let arguments = Value::Object(arguments);
+        let answer = self.ask(&context, |reply| Command::Call { tool, arguments, session, reply }).await?;
         result::call(answer).map(CallToolResponse::from)
     }
 

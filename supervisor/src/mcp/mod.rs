@@ -14,6 +14,7 @@ mod endpoint;
 mod queue;
 mod result;
 mod server;
+mod sessions;
 
 pub use endpoint::Identity;
 pub use server::{Server, Settings};

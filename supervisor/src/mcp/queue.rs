@@ -27,6 +27,8 @@ pub(super) enum Command {
         tool: String,
         /// Its arguments, an object.
         arguments: Value,
+        /// The session that the client named.
+        session: Option<String>,
         /// What it brought.
         reply: oneshot::Sender<Answer>,
     },

@@ -2,12 +2,15 @@
 
 use super::endpoint::{self, Identity};
 use super::queue::{Answer, Command, Receiver, Wake, queue};
+use super::sessions;
 use crate::exit::{Exit, Failure};
-use crate::session::{Output, Session, SessionError};
+use crate::session::{Output, SESSION_ID, Session, SessionError};
 use crate::tools::{self, Call, Completed};
+use crate::values;
 use act_policy::escape;
-use act_wire::GuestError;
+use act_wire::{GuestError, Tool};
 use rustix::fd::{AsFd as _, OwnedFd};
+use serde_json::Value;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -21,6 +24,8 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Whether the audit trail shows arguments in full.
     pub arguments_in_full: bool,
+    /// Whether the client opens and closes sessions of the component itself.
+    pub sessions: bool,
 }
 
 /// A server; the guest comes and goes.
@@ -66,6 +71,11 @@ impl Server {
             stop: Some(stop),
             thread: Some(thread),
         })
+    }
+
+    /// How calls are made.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Serve requests with a guest. `None`: the guest is gone and the server goes on.
@@ -146,31 +156,53 @@ impl Server {
             Command::List { reply } if reply.is_closed() => Served::Alive,
             Command::Call { reply, .. } if reply.is_closed() => Served::Alive,
             Command::List { reply } => {
-                let (served, tools) = match session.list_tools(self.settings.timeout) {
-                    Ok(Ok(mut tools)) => {
-                        tools.retain(|tool| tools::listed(session.engine(), &tool.name));
-                        (Served::Alive, Ok(tools))
-                    }
+                let (served, tools) = match self.list(session) {
+                    Ok(Ok(tools)) => (Served::Alive, Ok(tools)),
                     Ok(Err(error)) => (Served::Alive, Err(error.message)),
                     Err(error) => (after(&error), Err(error.to_string())),
                 };
                 drop(reply.send(tools));
                 served
             }
-            Command::Call { tool, arguments, reply } => {
-                let (served, answer) = self.call(session, tool, arguments);
+            Command::Call { tool, arguments, session: id, reply } => {
+                let (served, answer) = self.call(session, tool, arguments, id);
                 drop(reply.send(answer));
                 served
             }
         }
     }
 
-    fn call(&mut self, session: &mut Session<'_>, tool: String, arguments: serde_json::Value) -> (Served, Answer) {
-        let failed = |kind: &str, message: String| Output {
-            parts: Vec::new(),
-            error: Some(GuestError { kind: kind.into(), message }),
+    fn list(&self, session: &mut Session<'_>) -> Result<Result<Vec<Tool>, GuestError>, SessionError> {
+        let timeout = self.settings.timeout;
+        let mut tools = match session.list_tools(timeout)? {
+            Ok(tools) => tools,
+            Err(error) => return Ok(Err(error)),
         };
+        tools.retain(|tool| tools::listed(session.engine(), &tool.name));
+        if self.settings.sessions {
+            sessions::add(session, &mut tools, timeout)?;
+        }
+        Ok(Ok(tools))
+    }
+
+    fn call(
+        &mut self,
+        session: &mut Session<'_>,
+        tool: String,
+        arguments: Value,
+        id: Option<String>,
+    ) -> (Served, Answer) {
         let shown = escape(&tool);
+        let mut metadata = self.settings.metadata.clone();
+        if let Some(id) = id
+            && let Ok(id) = values::to_cbor(&Value::String(id))
+        {
+            metadata.retain(|(key, _)| key != SESSION_ID);
+            metadata.push((SESSION_ID.to_owned(), id));
+        }
+        if self.settings.sessions && sessions::has(&tool) {
+            return self.finish(&shown, sessions::call(session, &tool, &arguments, metadata, self.settings.timeout));
+        }
         let call = match Call::new(tool, arguments, self.settings.arguments_in_full) {
             Ok(call) => call,
             Err(e) => {
@@ -185,11 +217,15 @@ impl Server {
             let output = Output { parts: Vec::new(), error: Some(error) };
             return (Served::Alive, Answer::Output { output, denied: true });
         }
-        let Completed { denied, unknown, result } =
-            call.perform(session, self.settings.metadata.clone(), self.settings.timeout);
+        let completed = call.perform(session, metadata, self.settings.timeout);
+        self.finish(&shown, completed)
+    }
+
+    fn finish(&mut self, tool: &str, completed: Completed) -> (Served, Answer) {
+        let Completed { denied, unknown, result } = completed;
         self.last_denied = denied;
         match result {
-            Ok(_) if unknown => (Served::Alive, Answer::Unknown(format!("unknown tool: {shown}"))),
+            Ok(_) if unknown => (Served::Alive, Answer::Unknown(format!("unknown tool: {tool}"))),
             Ok(output) => (Served::Alive, Answer::Output { output, denied }),
             Err(error) => {
                 let kind = if matches!(error, SessionError::TimedOut(_)) { "std:timeout" } else { "std:internal" };
@@ -197,6 +233,10 @@ impl Server {
             }
         }
     }
+}
+
+fn failed(kind: &str, message: String) -> Output {
+    Output { parts: Vec::new(), error: Some(GuestError { kind: kind.into(), message }) }
 }
 
 /// Every failure of a session is the end of its guest.

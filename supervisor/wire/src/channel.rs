@@ -13,6 +13,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// Most bytes of one packet, below the smallest default socket buffer of Linux (212,992 bytes since 2.6).
 pub const PACKET: usize = 64 * 1024;
@@ -94,6 +95,8 @@ impl Channel {
     pub fn send_with<T: Serialize>(&self, message: &T, fds: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
         let bytes =
             postcard::to_extend(message, vec![VERSION]).map_err(|e| ChannelError::Malformed { what: e.to_string() })?;
+        // It may hold a secret.
+        let bytes = Zeroizing::new(bytes);
         let mut packets = bytes.chunks(PACKET - 1).peekable();
         let mut fds = fds;
         while let Some(packet) = packets.next() {

@@ -1,5 +1,6 @@
 //! The messages themselves.
 
+use crate::secret::{Secret, SecretInfo, SecretRefusal};
 use act_policy::{Policy, Request, Verdict};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -38,6 +39,43 @@ pub enum ToGuest {
         arguments: Vec<u8>,
         /// Metadata: key and CBOR value.
         metadata: Vec<(String, Vec<u8>)>,
+    },
+    /// Tell the JSON Schema of the arguments that open a session.
+    SessionSchema {
+        /// Answered by [`ToSupervisor::SessionSchema`] with the same number.
+        call: CallId,
+        /// Metadata: key and CBOR value.
+        metadata: Vec<(String, Vec<u8>)>,
+    },
+    /// Open a session.
+    OpenSession {
+        /// Answered by [`ToSupervisor::SessionOpened`] with the same number.
+        call: CallId,
+        /// Arguments: name and deterministic CBOR value.
+        arguments: Vec<(String, Vec<u8>)>,
+        /// Metadata: key and CBOR value.
+        metadata: Vec<(String, Vec<u8>)>,
+    },
+    /// Close a session.
+    CloseSession {
+        /// Answered by [`ToSupervisor::Done`] with the same number.
+        call: CallId,
+        /// The session's id.
+        session: String,
+    },
+    /// Answer to [`ToSupervisor::Secret`].
+    Secret {
+        /// The question's number.
+        ask: AskId,
+        /// The secret, or why there is none.
+        result: Result<Secret, SecretRefusal>,
+    },
+    /// Answer to [`ToSupervisor::Secrets`].
+    Secrets {
+        /// The question's number.
+        ask: AskId,
+        /// What is stored, or why that cannot be told.
+        result: Result<Vec<SecretInfo>, SecretRefusal>,
     },
     /// Answer to [`ToSupervisor::Resolve`].
     Resolved {
@@ -241,6 +279,22 @@ pub enum ToSupervisor {
         /// The event.
         event: ToolEvent,
     },
+    /// The schema of session arguments.
+    SessionSchema {
+        /// The call's number.
+        call: CallId,
+        /// JSON Schema as text, or the component's error.
+        result: Result<String, GuestError>,
+    },
+    /// A session was opened.
+    SessionOpened {
+        /// The call's number.
+        call: CallId,
+        /// Its id, or the component's error.
+        result: Result<String, GuestError>,
+    },
+    /// The instance trapped: its sessions are gone with it.
+    Lost,
     /// A call is over.
     Done {
         /// The call's number.
@@ -268,5 +322,23 @@ pub enum ToSupervisor {
         ask: AskId,
         /// The operation.
         request: Request,
+        /// What the component says about it, empty for most; bounded, untrusted.
+        words: String,
+    },
+    /// Read a credential: the supervisor judges, asks where the policy says so, reads its store, then answers.
+    Secret {
+        /// Number of the question.
+        ask: AskId,
+        /// The session in which the component asks.
+        session: String,
+        /// The credential's key.
+        key: String,
+        /// Why, in the component's words; bounded, untrusted.
+        words: String,
+    },
+    /// Tell which of its declared credentials are stored.
+    Secrets {
+        /// Number of the question.
+        ask: AskId,
     },
 }

@@ -117,11 +117,21 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
                     },
                     _ => {}
                 }
-                let data = attempt(&arguments).into_bytes();
+                let data = match mode {
+                    "asks-for-secrets" => secrets(&mut channel)?.into_bytes(),
+                    _ => attempt(&arguments).into_bytes(),
+                };
                 let part = ContentPart { data, mime_type: Some("text/plain".into()), metadata: Vec::new() };
                 channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
                 channel.send(&ToSupervisor::Done { call }).ok()?;
             }
+            ToGuest::SessionSchema { call, .. } => {
+                channel.send(&ToSupervisor::SessionSchema { call, result: Ok("{}".into()) }).ok()?;
+            }
+            ToGuest::OpenSession { call, .. } => {
+                channel.send(&ToSupervisor::SessionOpened { call, result: Ok("own".into()) }).ok()?;
+            }
+            ToGuest::CloseSession { call, .. } => channel.send(&ToSupervisor::Done { call }).ok()?,
             _ => {}
         }
         if kept.is_some() {
@@ -133,6 +143,27 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
 fn look_up(channel: &Channel, host: &str, scheme: &str) -> Option<()> {
     let purpose = Purpose::Http { method: "GET".into(), scheme: scheme.into(), port: 80 };
     channel.send(&ToSupervisor::Resolve { ask: 1, host: host.into(), purpose }).ok()
+}
+
+/// Ask for secrets as `act-guest` would after its own check, without making one.
+fn secrets(channel: &mut Channel) -> Option<String> {
+    let mut out = String::new();
+    for (ask, (session, key)) in (1..).zip([("own", "acme"), ("own", "other"), ("foreign", "acme"), ("", "acme")]) {
+        let (session, key) = (session.to_owned(), key.to_owned());
+        let question = format!("{session} {key}");
+        channel.send(&ToSupervisor::Secret { ask, session, key, words: "please".into() }).ok()?;
+        let (ToGuest::Secret { result, .. }, _) = channel.receive::<ToGuest>(None).ok()? else { return None };
+        let answer = match result {
+            Ok(secret) => format!("{:?}", secret.fields.into_pairs()),
+            Err(refusal) => format!("{refusal:?}"),
+        };
+        out.push_str(&format!("{question}: {answer}\n"));
+    }
+    channel.send(&ToSupervisor::Secrets { ask: 99 }).ok()?;
+    let (ToGuest::Secrets { result, .. }, _) = channel.receive::<ToGuest>(None).ok()? else { return None };
+    let names = result.ok()?.into_iter().map(|info| info.key).collect::<Vec<_>>().join(" ");
+    out.push_str(&format!("listed: {names}\n"));
+    Some(out)
 }
 
 /// Make the attempts that the arguments name, in this process.

@@ -1,0 +1,135 @@
+//! Sessions of a served component.
+
+use super::{SECRET, forget, keep, vault};
+use act_tests::{Run, Running, World, case};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Stdio};
+
+/// A client of `act run --mcp`, one request at a time.
+pub(super) struct Client {
+    act: Running,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Client {
+    pub(super) fn start(world: &World, component: &Path, flags: &[&str]) -> Self {
+        let mut act = world.act();
+        act.arg("run").arg(component).arg("--mcp").args(flags);
+        act.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (act, input, output) = Running::start_with_pipes(&mut act);
+        let mut client = Self { act, input: Some(input), output: BufReader::new(output), next: 0 };
+        let info = json!({ "name": "test", "version": "1" });
+        client
+            .request("initialize", json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info }));
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    pub(super) fn pid(&self) -> i32 {
+        self.act.pid()
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the server ended");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == json!(id) {
+                return message;
+            }
+        }
+    }
+
+    fn tools(&mut self) -> Vec<String> {
+        let list = self.request("tools/list", json!({}));
+        list["result"]["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The result of a call, in a session if one is named.
+    pub(super) fn call(&mut self, tool: &str, arguments: Value, session: Option<&str>) -> Value {
+        let mut params = json!({ "name": tool, "arguments": arguments });
+        if let Some(id) = session {
+            params["_meta"] = json!({ "std:session-id": id });
+        }
+        self.request("tools/call", params)["result"].take()
+    }
+
+    pub(super) fn finish(mut self) -> Run {
+        self.input = None;
+        self.act.finish()
+    }
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn a_client_opens_and_closes_sessions() {
+    let Some((world, component)) = vault() else { return };
+    keep(&world, &component);
+    let mut client = Client::start(&world, &component, &["--allow", "creds"]);
+    let tools = client.tools();
+    assert!(["open_session", "close_session"].iter().all(|name| tools.iter().any(|t| t == name)), "{tools:?}");
+
+    case("two sessions");
+    let first = client.call("open_session", json!({ "name": "one" }), None);
+    assert_eq!(first["structuredContent"], json!({ "id": "v_0" }));
+    client.call("open_session", json!({ "name": "two" }), None);
+    assert_eq!(text(&client.call("session", json!({}), Some("v_0"))), "v_0 one");
+    assert_eq!(text(&client.call("session", json!({}), Some("v_1"))), "v_1 two");
+    assert_eq!(text(&client.call("session", json!({ "_meta": { "std:session-id": "v_1" } }), None)), "v_1 two");
+    assert_eq!(text(&client.call("session", json!({}), None)), " none");
+
+    case("a secret is read in an open session only");
+    assert!(client.call("get", json!({ "key": "acme", "session": "v_0" }), None).to_string().contains(SECRET));
+    let closed = client.call("close_session", json!({ "session_id": "v_0" }), None);
+    assert_eq!(closed.get("isError").and_then(Value::as_bool).unwrap_or(false), false, "{closed}");
+    assert_eq!(text(&client.call("closed", json!({}), None)), "v_0");
+    let refused = client.call("get", json!({ "key": "acme", "session": "v_0" }), None);
+    assert!(refused["isError"] == json!(true) && text(&refused).contains("InvalidSession"), "{refused}");
+    assert!(client.call("get", json!({ "key": "acme", "session": "v_1" }), None).to_string().contains(SECRET));
+
+    case("a trap ends all of them");
+    assert_eq!(client.call("trap", json!({}), None)["isError"], json!(true));
+    let refused = client.call("get", json!({ "key": "acme", "session": "v_1" }), None);
+    assert!(text(&refused).contains("InvalidSession"), "{refused}");
+
+    case("what is wrong is told");
+    for (tool, arguments, kind) in [
+        ("open_session", json!({ "name": 5 }), "std:invalid-args"),
+        ("open_session", json!({ "name": "fail" }), "std:internal"),
+        ("close_session", json!({}), "std:invalid-args"),
+        ("close_session", json!({ "session_id": "v_9" }), "std:session-not-found"),
+    ] {
+        let result = client.call(tool, arguments, None);
+        assert_eq!(result["_meta"]["dev.actcore/error-kind"], json!(kind), "{result}");
+    }
+    client.finish().exits(0).never_says(SECRET);
+    forget(&world);
+}
+
+#[test]
+fn one_session_for_all_calls_survives_a_trap() {
+    let Some((world, component)) = vault() else { return };
+    let mut client = Client::start(&world, &component, &["--session-args", r#"{"name":"z"}"#]);
+    assert!(!client.tools().iter().any(|name| name.ends_with("_session")));
+    assert_eq!(text(&client.call("session", json!({}), None)), "v_0 z");
+    assert_eq!(text(&client.call("session", json!({}), Some("v_9"))), "v_0 z");
+    assert_eq!(client.call("trap", json!({}), None)["isError"], json!(true));
+    assert_eq!(text(&client.call("session", json!({}), None)), "v_0 z");
+    let run = client.finish();
+    run.exits(0);
+    assert_eq!(run.audit().iter().filter(|line| line.starts_with("● open_session  ok ")).count(), 2, "{}", run.err);
+}

@@ -62,7 +62,7 @@ fn what_the_component_says_is_shown_as_its_words() {
     let run = call("x\naudit: ✓ allow\r\u{1b}[2J\u{202e}gpj.exe");
     run.exits(0).is_clean().never_says("\u{1b}").never_says("\u{202e}").says("\\u{202e}gpj.exe");
     assert!(!run.audit().iter().any(|line| line.starts_with("✓ allow")), "{}", run.err);
-    let run = call(&"long ".repeat(200_000));
+    let run = call(&"long ".repeat(20_000));
     run.exits(0).says("…”");
     assert!(run.err.lines().all(|line| line.len() < 600), "{}", run.err.len());
 }

@@ -29,6 +29,7 @@ fn terminal() -> (File, File) {
 }
 
 /// Run `act` on a terminal of its own and answer each prompt (its end, and what is typed then).
+#[expect(clippy::zombie_processes, reason = "the loop is left only when it has ended")]
 fn typed(world: &World, arguments: &[&str], answers: &[(&str, &str)]) -> Option<Typed> {
     let setsid = ["/usr/bin/setsid", "/bin/setsid"].iter().map(PathBuf::from).find(|p| p.is_file());
     let setsid = require(setsid.ok_or_else(|| "no setsid (util-linux) to give a program a terminal".to_owned()))?;

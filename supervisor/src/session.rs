@@ -75,6 +75,9 @@ pub enum SessionError {
     /// The guest crashed.
     #[error("the guest crashed: {0}")]
     Crashed(String),
+    /// No instance of the component could be made.
+    #[error("the component could not be started: {0}")]
+    NotStarted(String),
     /// The guest broke the protocol; it was killed.
     #[error("the guest broke the protocol: {0}")]
     Protocol(String),
@@ -86,6 +89,7 @@ impl SessionError {
         match self {
             Self::Interrupted => CallEnd::Interrupted,
             Self::TimedOut(_) => CallEnd::TimedOut,
+            Self::NotStarted(_) => CallEnd::NotStarted,
             Self::Killed(_) | Self::Crashed(_) | Self::Protocol(_) => CallEnd::Killed,
         }
     }
@@ -96,7 +100,7 @@ impl From<SessionError> for Failure {
         match error {
             SessionError::Interrupted => Self::interrupted(),
             SessionError::TimedOut(_) | SessionError::Killed(_) => Self::killed(error),
-            SessionError::Crashed(_) | SessionError::Protocol(_) => Self::failed(error),
+            SessionError::Crashed(_) | SessionError::Protocol(_) | SessionError::NotStarted(_) => Self::failed(error),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::schema;
 use crate::session::{Output, Session, SessionError};
 use crate::values::{self, ValueError};
 use act_policy::{Decision, Engine, Request, escape};
-use act_wire::{GuestError, Tool};
+use act_wire::{GuestError, NOT_STARTED, Tool};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::{Duration, Instant};
@@ -134,6 +134,10 @@ fn check(
 ) -> Result<Option<Refusal>, SessionError> {
     let tools = match session.list_tools(timeout)? {
         Ok(tools) => tools,
+        Err(error) if error.kind == NOT_STARTED => {
+            let raise = if error.message.contains("memory minimum size") { " (raise --max-memory)" } else { "" };
+            return Err(SessionError::NotStarted(format!("{}{raise}", escape(&error.message))));
+        }
         Err(error) => return Ok(Some(Refusal { unknown: false, error })),
     };
     let Some(tool) = tools.iter().find(|t| t.name == name) else {

@@ -179,6 +179,9 @@ fn memory_has_a_bound() {
         run.is_clean();
         (run.code, run.text(), run.err)
     };
+    case("less than the component begins with");
+    let run = world.call(&component, "grow", &json!({ "mib": 1 }), &["--max-memory", "64KiB"]);
+    run.one_error(1, "the component could not be started: ").says("(raise --max-memory)").says("● grow  not-started ");
     let (code, text, err) = grow(40, "64MiB");
     assert_eq!((code, text.as_str()), (Some(0), "grew 40 MiB"), "{err}");
     let (code, text, err) = grow(200, "64MiB");

@@ -3,7 +3,7 @@
 use crate::outbox::Outbox;
 use crate::ticker::{Busy, Ticker};
 use act_host::{Component, Events, Prepared, Sessions, State, Tools};
-use act_wire::{CallId, GuestError, ToSupervisor, ToolEvent};
+use act_wire::{CallId, GuestError, NOT_STARTED, ToSupervisor, ToolEvent};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -61,7 +61,7 @@ impl Runner {
             let mut instance = match self.component.instantiate(&self.engine, &self.prepared).await {
                 Ok(instance) => instance,
                 Err(error) => {
-                    running.lose(&error);
+                    running.not_started(&error);
                     first = commands.recv().await;
                     continue;
                 }
@@ -150,10 +150,19 @@ impl Running {
 
     /// The instance is gone, and its sessions with it.
     fn lose(&self, error: &wasmtime::Error) {
+        self.lose_by(&trap(error));
+    }
+
+    /// There is no instance, so that the component was never entered.
+    fn not_started(&self, error: &wasmtime::Error) {
+        self.lose_by(&GuestError { kind: NOT_STARTED.into(), ..trap(error) });
+    }
+
+    fn lose_by(&self, error: &GuestError) {
         self.outbox.send(&ToSupervisor::Lost);
         let calls: Vec<_> = self.calls().keys().copied().collect();
         for call in calls {
-            self.end(call, Err(trap(error)));
+            self.end(call, Err(error.clone()));
         }
     }
 }

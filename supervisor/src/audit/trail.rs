@@ -30,6 +30,8 @@ pub enum CallEnd {
     ToolError,
     /// The policy did not let it begin.
     Refused,
+    /// The component could not be started.
+    NotStarted,
     /// It ran out of time.
     TimedOut,
     /// The guest died.
@@ -44,6 +46,7 @@ impl CallEnd {
             Self::Ok => "ok",
             Self::ToolError => "tool-error",
             Self::Refused => "denied",
+            Self::NotStarted => "not-started",
             Self::TimedOut => "timeout",
             Self::Killed => "killed",
             Self::Interrupted => "interrupted",

@@ -13,7 +13,7 @@ mod secret;
 
 pub use channel::{Channel, ChannelError, PACKET};
 pub use message::{
-    AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, Lockdown, Observed, Preopen, Purpose,
-    Record, Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,
+    AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, Lockdown, NOT_STARTED, Observed,
+    Preopen, Purpose, Record, Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,
 };
 pub use secret::{Fields, Secret, SecretInfo, SecretRefusal};

@@ -175,6 +175,9 @@ pub struct Report {
     pub phases: [u32; 4],
 }
 
+/// Kind of the error where no instance of the component could be made.
+pub const NOT_STARTED: &str = "act:not-started";
+
 /// An error of the component model level, with a kind of the ACT protocol (`std:internal`, …).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestError {

@@ -69,9 +69,8 @@ impl Client {
         };
         let passed = self.judge(&target).await?;
         let until = times.connected_until();
-        let slot = match timeout_at(until, self.slots.clone().acquire_owned()).await {
-            Ok(Ok(slot)) => slot,
-            Ok(Err(_)) | Err(_) => return Err(Error::ConnectionLimitReached),
+        let Ok(Ok(slot)) = timeout_at(until, self.slots.clone().acquire_owned()).await else {
+            return Err(Error::ConnectionLimitReached);
         };
         let addresses = self.addresses(&target, until).await?;
         let stream = self.connect(&target, &addresses, passed, until).await?;

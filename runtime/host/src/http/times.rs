@@ -7,9 +7,9 @@ use wasmtime_wasi_http::RequestOptions;
 /// Look-up, connection and TLS, where the component asks for nothing else.
 const CONNECT: Duration = Duration::from_secs(30);
 /// The head of the response. Some services think for minutes.
-const FIRST_BYTE: Duration = Duration::from_secs(300);
+const FIRST_BYTE: Duration = Duration::from_mins(5);
 /// Between two pieces of the response's body.
-const BETWEEN_BYTES: Duration = Duration::from_secs(300);
+const BETWEEN_BYTES: Duration = Duration::from_mins(5);
 /// Whatever the component asks for.
 const LONGEST: Duration = Duration::from_hours(24);
 

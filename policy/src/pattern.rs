@@ -31,19 +31,19 @@ pub enum PatternError {
     #[error("empty path")]
     Empty,
     /// Not anchored.
-    #[error("`{0}` is not an absolute path")]
+    #[error("`{}` is not an absolute path", .0.escape_debug())]
     NotAbsolute(String),
     /// `.` or `..`, which no resolved path holds.
-    #[error("`{0}` holds a `.` or `..` component")]
+    #[error("`{}` holds a `.` or `..` component", .0.escape_debug())]
     Dots(String),
     /// Control characters.
-    #[error("control characters in the path")]
+    #[error("control characters in a path or key")]
     Control,
     /// Too long.
     #[error("a path of more than {MAX_PATTERN} bytes")]
     TooLong,
     /// Not a glob.
-    #[error("invalid glob `{glob}`: {reason}")]
+    #[error("invalid glob `{}`: {reason}", glob.escape_debug())]
     Glob {
         /// The text.
         glob: String,
@@ -156,6 +156,9 @@ pub(crate) fn key_glob(glob: &str) -> Result<globset::Glob, PatternError> {
     let bad = |reason: String| PatternError::Glob { glob: glob.to_owned(), reason };
     if glob.len() > MAX_PATTERN {
         return Err(PatternError::TooLong);
+    }
+    if glob.contains(char::is_control) {
+        return Err(PatternError::Control);
     }
     let mut alternatives = Vec::new();
     expand(glob, &mut alternatives).map_err(|reason| bad(reason.into()))?;

@@ -144,6 +144,8 @@ fn manifests() {
         (r#"{"acme": {}}"#.to_owned(), "no `std`"),
         (r#"["std"]"#.to_owned(), "expected a table, found a list"),
         (caps(r#"{"db:*": {}}"#), "db:*: a declaration names one class"),
+        (caps(r#"{"db:drop": {"constraints": [{"key": "a\u007f{"}]}}"#), "control characters in a path or key"),
+        (caps(r#"{"db:drop": {"constraints": [{"key": "a{\u202e"}]}}"#), r"invalid glob `a{\u{202e}`"),
         (caps(r#"{"": {}}"#), "an empty class id"),
         (caps(r#"{"fs": {}}"#), "writes the full id wasi:filesystem"),
         (caps(r#"{"wasi:filesystem": {"constraints": [{"path": "/d"}]}}"#), "without `mode`"),
@@ -179,7 +181,7 @@ fn manifests() {
     ] {
         let error = Manifest::decode(&cbor(&json), Some("/home/a")).unwrap_err().to_string();
         assert!(
-            error.starts_with("act:component: ") && error.contains(words) && !error.contains('\n'),
+            error.starts_with("act:component: ") && error.contains(words) && !error.contains(char::is_control),
             "{json}: {error}"
         );
     }

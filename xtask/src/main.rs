@@ -4,6 +4,7 @@ mod bench;
 mod build;
 mod demo;
 mod ebpf;
+mod fuzz;
 mod guests;
 mod lint;
 mod process;
@@ -44,6 +45,8 @@ enum Command {
     },
     /// Run all tests; further arguments go to cargo nextest
     Test(test::Arguments),
+    /// Look for inputs that break the policy engine's properties
+    Fuzz(fuzz::Arguments),
     /// Boot other kernels in virtual machines and run what this one cannot show
     VmTest(vm::Arguments),
     /// Check formatting, clippy and licences
@@ -71,6 +74,7 @@ fn run(command: Command) -> Result<()> {
         Command::Guests(arguments) => guests::run(&arguments),
         Command::Ebpf { check } => ebpf::run(check),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::VmTest(arguments) => vm::run(&arguments),
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

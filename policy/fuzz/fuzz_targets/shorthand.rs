@@ -1,0 +1,4 @@
+//! See `act_policy_fuzz::shorthand`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|text: &str| act_policy_fuzz::shorthand(text));

@@ -68,6 +68,13 @@ impl Running {
         (Self { child, started, out: None, err, ended: false }, input, output)
     }
 
+    /// The exit code, once it has ended; `Some(None)`: a signal.
+    pub fn ended(&mut self) -> Option<Option<i32>> {
+        let status = self.child.try_wait().unwrap()?;
+        self.ended = true;
+        Some(status.code())
+    }
+
     /// Process id.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()

@@ -95,7 +95,7 @@ fn a_client_opens_and_closes_sessions() {
     case("a secret is read in an open session only");
     assert!(client.call("get", json!({ "key": "acme", "session": "v_0" }), None).to_string().contains(SECRET));
     let closed = client.call("close_session", json!({ "session_id": "v_0" }), None);
-    assert!(!closed.get("isError").and_then(Value::as_bool).unwrap_or(false), "{closed}");
+    assert_ne!(closed["isError"], json!(true), "{closed}");
     assert_eq!(text(&client.call("closed", json!({}), None)), "v_0");
     let refused = client.call("get", json!({ "key": "acme", "session": "v_0" }), None);
     assert!(refused["isError"] == json!(true) && text(&refused).contains("InvalidSession"), "{refused}");

@@ -1,7 +1,7 @@
 //! What is typed is not shown, and a terminal is left as it was.
 
 use super::{SECRET, call, forget, store_file, vault, with_variables};
-use act_tests::{World, case, require};
+use act_tests::{Running, World, case, require};
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
 use std::fs::File;
@@ -29,7 +29,6 @@ fn terminal() -> (File, File) {
 }
 
 /// Run `act` on a terminal of its own and answer each prompt (its end, and what is typed then).
-#[expect(clippy::zombie_processes, reason = "the loop is left only when it has ended")]
 fn typed(world: &World, arguments: &[&str], answers: &[(&str, &str)]) -> Option<Typed> {
     let setsid = ["/usr/bin/setsid", "/bin/setsid"].iter().map(PathBuf::from).find(|p| p.is_file());
     let setsid = require(setsid.ok_or_else(|| "no setsid (util-linux) to give a program a terminal".to_owned()))?;
@@ -37,7 +36,7 @@ fn typed(world: &World, arguments: &[&str], answers: &[(&str, &str)]) -> Option<
     let mut act = world.command(&setsid);
     let end = || Stdio::from(slave.try_clone().unwrap());
     act.args(["-c", "-w"]).arg(world.programs().join("act")).args(arguments);
-    let mut child = act.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+    let mut running = Running::start_as_is(act.stdin(end()).stdout(end()).stderr(end()));
     let mut master = master;
     let mut reading = master.try_clone().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -54,15 +53,11 @@ fn typed(world: &World, arguments: &[&str], answers: &[(&str, &str)]) -> Option<
     let mut answers = answers.iter();
     let mut answer = answers.next();
     let code = loop {
-        if Instant::now() >= until {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("not ended after a minute: {shown}");
-        }
+        assert!(Instant::now() < until, "{shown}");
         if let Ok(bytes) = receiver.recv_timeout(Duration::from_millis(20)) {
             shown.push_str(&String::from_utf8_lossy(&bytes));
-        } else if let Some(status) = child.try_wait().unwrap() {
-            break status.code();
+        } else if let Some(code) = running.ended() {
+            break code;
         }
         if let Some((prompt, text)) = answer
             && shown.get(seen..).is_some_and(|new| new.ends_with(prompt))

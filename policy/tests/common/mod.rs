@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use act_policy::{
-    Access, Anchors, Config, Decision, Engine, Flag, Grants, Layer, Layers, Manifest, Policy, Protocol, Reason,
-    Request, Shorthand, Verdict, Warning,
+    Access, Anchors, Call, Class, Config, Decision, Engine, Explanation, Flag, Grants, KernelPlan, Layer, Layers,
+    Manifest, Policy, Protocol, Reason, Request, Shorthand, Verdict, Warning,
 };
 
 pub(crate) const ANCHORS: Anchors<'static> =
@@ -81,12 +81,42 @@ pub(crate) fn engine(manifest: &Manifest, list: &[&str]) -> Engine {
 }
 
 pub(crate) fn file(engine: &Engine, access: Access, path: &str) -> Verdict {
-    engine.decide(&Request::File { access, path: path.as_bytes().to_vec() })
+    let verdict = engine.decide(&Request::File { access, path: path.as_bytes().to_vec() });
+    match access {
+        Access::Read => explained(engine, &format!("read({path})"), verdict),
+        Access::Write => explained(engine, &format!("write({path})"), verdict),
+        Access::Stat | Access::List => {}
+    }
+    verdict
+}
+
+/// What is explained is what was decided, wherever the request can be written as a call.
+fn explained(engine: &Engine, call: &str, verdict: Verdict) {
+    let Ok(mut call) = Call::parse(call, &ANCHORS) else { return };
+    let canonical = call.path().map(|path| path.clone());
+    let Request::File { path, .. } = call.request(engine.policy()) else { return compare(engine, &call, verdict) };
+    // A path that no kernel resolves is brought into form by the one who asks.
+    if canonical == Some(path.clone()) && call.text.contains(&format!("({})", String::from_utf8_lossy(&path))) {
+        compare(engine, &call, verdict);
+    }
+}
+
+fn compare(engine: &Engine, call: &Call, verdict: Verdict) {
+    let explanation = Explanation::new(call, engine, Some(&KernelPlan::new(engine)));
+    assert_eq!(explanation.verdict, verdict.decision, "{}", explanation.text());
+    assert_eq!(explanation.reason, engine.policy().reason(&verdict), "{}", explanation.text());
+    assert_eq!(explanation.enforced_by.is_empty(), verdict.allowed(), "{}", explanation.text());
 }
 
 pub(crate) fn connect(engine: &Engine, addr: &str, protocol: Protocol, names: &[&str]) -> Verdict {
+    let literal = names.is_empty() && protocol == Protocol::Tcp && !addr.ends_with(":0");
     let names = names.iter().map(|n| (*n).to_owned()).collect();
-    engine.decide(&Request::Connect { addr: addr.parse().unwrap(), protocol, names })
+    let verdict = engine.decide(&Request::Connect { addr: addr.parse().unwrap(), protocol, names });
+    let http = engine.policy().class(&Class::http()).is_some_and(|class| class.declared.is_some());
+    if literal && !http {
+        explained(engine, &format!("net(domain: {addr})"), verdict);
+    }
+    verdict
 }
 
 /// A verdict in one word: `allow`, `ask`, or the reason of the refusal.

@@ -305,11 +305,6 @@ impl Matcher {
         }
     }
 
-    /// Whether the head lies strictly below a path.
-    pub(crate) fn is_below(&self, path: &[u8]) -> bool {
-        is_below(&self.head, path)
-    }
-
     fn cover_below(&self, below: &[u8]) -> Option<Cover> {
         let rest = match below.split_first() {
             None => below,

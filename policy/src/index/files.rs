@@ -15,8 +15,8 @@ pub(crate) struct FileIndex {
 struct Place {
     /// Entries whose head it is.
     entries: Vec<u32>,
-    /// Lists with a head strictly below it.
-    above: u16,
+    /// Lists with a head strictly below it that speaks of reading, and of writing.
+    above: [u16; 2],
 }
 
 #[derive(Debug)]
@@ -56,15 +56,16 @@ impl FileIndex {
         let entry = Entry { listed, speaks, matcher: Matcher::new(pattern)? };
         let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         self.place(&pattern.head).entries.push(number);
-        // Only looking at metadata is allowed above what a rule names.
-        if speaks.reads {
-            let mask = bit(listed.list);
-            for directory in upwards(&pattern.head).skip(1) {
-                let place = self.place(directory);
-                if place.above & mask != 0 {
-                    break;
-                }
-                place.above |= mask;
+        let mask = [speaks.reads, speaks.writes].map(|speaks| if speaks { bit(listed.list) } else { 0 });
+        for directory in upwards(&pattern.head).skip(1) {
+            let place = self.place(directory);
+            let before = place.above;
+            for (above, mask) in place.above.iter_mut().zip(mask) {
+                *above |= mask;
+            }
+            // Whatever is marked here is marked all the way up.
+            if place.above == before {
+                break;
             }
         }
         self.entries.push(entry);
@@ -86,8 +87,10 @@ impl FileIndex {
     /// The rules that cover a path, nearest head first among equally close layers.
     pub(crate) fn find(&self, path: &[u8], write: bool) -> Hits {
         let mut hits = Hits::default();
+        // Only looking at metadata is allowed above what a rule names.
         if let Some(place) = self.places.get(path) {
-            hits.add_above(place.above);
+            let [reads, _] = place.above;
+            hits.add_above(reads);
         }
         for entry in self.candidates(path) {
             match entry.matcher.cover(path) {
@@ -107,15 +110,11 @@ impl FileIndex {
 
     /// Whether any rule of a list covers a path or could cover something below it.
     pub(crate) fn touches(&self, list: List, path: &[u8], write: bool) -> bool {
-        let below = || match self.places.get(path) {
-            // Heads below it are counted for reading alone: for writing each is looked at.
-            Some(place) if !write => place.above & bit(list) != 0,
-            Some(_) => {
-                self.entries.iter().any(|e| e.listed.list == list && e.speaks.writes && e.matcher.is_below(path))
-            }
-            None => false,
-        };
+        let below = self.places.get(path).is_some_and(|place| {
+            let [reads, writes] = place.above;
+            (if write { writes } else { reads }) & bit(list) != 0
+        });
         let mut of_list = self.candidates(path).filter(|e| e.listed.list == list && e.speaks.of(write));
-        of_list.any(|entry| entry.matcher.cover(path).is_some()) || below()
+        of_list.any(|entry| entry.matcher.cover(path).is_some()) || below
     }
 }

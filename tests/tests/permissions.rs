@@ -39,7 +39,7 @@ fn explain(world: &World, flags: &[&str]) -> Run {
 #[test]
 fn the_seed_pages_examples_run_as_written() {
     let Some(world) = World::new() else { return };
-    explain(&world, &["read(./notes.txt)"]).exits(0).prints("read(./notes.txt) for agent: Allow — `read(./**)` in the allow list\n  by allow `read(./**)` [built-in] <built-in default>:2\n");
+    explain(&world, &["read(./notes.txt)"]).exits(0).prints("read(./notes.txt) for agent: Allow — `read(./**)` in the allow list\n  by allow `read(./**)` [built-in] <built-in default>:2");
     configure(
         &world,
         "consent = \"once\"\n[permissions]\ndeny  = [\"creds(*)\"]\nask   = [\"write(./**)\", \"spawn(*)\", \"net(domain: *)\"]\nallow = [\"read(./**)\"]\npush  = \"ask\"\n[permissions.subject.\"ext:sqlite\"]\nallow = [\"read(/data/**)\"]\n",
@@ -53,7 +53,7 @@ fn the_seed_pages_examples_run_as_written() {
         ("tool(git.push)", "Ask", "ask `push: tool(git.push)` [user] ~/.config/act/config.toml:6"),
     ] {
         let run = explain(&world, &[call]);
-        run.exits(0).prints(&format!("{call} for agent: {verdict} — ")).prints(&format!("\n  by {rule}\n"));
+        run.exits(0).prints(&format!("{call} for agent: {verdict} — ")).prints(&format!("\n  by {rule}"));
     }
     // The rule of the key replaced the floor of its aspect.
     explain(&world, &["tool(sqlite.query)"]).exits(0).prints("for agent: Deny — no rule allows it");
@@ -173,17 +173,17 @@ fn case_files_are_run() {
     world
         .run(&["permissions", "test", &good])
         .exits(0)
-        .prints("ok    read(./.env) for agent\n")
-        .prints("3 passed, 0 failed\n");
+        .prints("ok    read(./.env) for agent")
+        .prints("3 passed, 0 failed");
     let bad = file(
         "[[case]]\nrequest = \"read(./.env)\"\nexpect = \"allow\"\n[[case]]\nrequest = \"read(./a)\"\nexpect = \"allow\"\n",
     );
     world
         .run(&["permissions", "test", &bad])
         .exits(1)
-        .prints("FAIL  read(./.env) for agent\n")
+        .prints("FAIL  read(./.env) for agent")
         .prints(":1: expected allow, found deny: denied by read(./.env)")
-        .prints("1 passed, 1 failed\n");
+        .prints("1 passed, 1 failed");
     let broken = file("[[case]]\nrequest = \"read(./*)\"\nexpect = \"allow\"\n");
     world.run(&["permissions", "test", &broken]).exits(2).says("cases.toml:1: ").says("a pattern");
     world.run(&["permissions", "test", "/nonexistent"]).exits(2).says("/nonexistent");
@@ -221,7 +221,8 @@ fn metadata_of_a_profile_goes_with_calls() {
 
 /// `act` with `managed` as the machine's `/etc/act/managed.toml`: in a mount namespace with an `/etc` of its own.
 fn with_managed(world: &World, prepare: &str, arguments: &[&str]) -> Run {
-    let script = format!("mount -t tmpfs none /etc && mkdir -m 755 /etc/act && {prepare} && exec \"$0\" \"$@\"");
+    let script =
+        format!("mount -t tmpfs -o mode=755 none /etc && mkdir -m 755 /etc/act && {prepare} && exec \"$0\" \"$@\"");
     let mut command = world.command(Path::new("/usr/bin/unshare"));
     command.env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
     command.args(["--mount", "--propagation", "private", "sh", "-c", &world.fill(&script)]);

@@ -38,7 +38,9 @@ fn with_input(world: &World, arguments: &[&str], input: &str) -> Run {
     let mut act = world.act();
     act.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = act.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    // A program that refuses its arguments reads nothing.
+    let written = child.stdin.take().unwrap().write_all(input.as_bytes());
+    assert!(written.is_ok() || written.is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe));
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     Run { code: output.status.code(), out: output.stdout, err, took: std::time::Duration::ZERO }

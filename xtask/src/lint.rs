@@ -15,7 +15,7 @@ const RUNTIME: &[&str] = &["act-engine", "act-host", "act-guest", "act-compile"]
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let root = project::root()?;
-    for workspace in [".", "ebpf", "tests/guests", "policy/fuzz"] {
+    for workspace in [".", "ebpf", "tests/guests", "policy/fuzz", "policy/bench"] {
         let manifest = root.join(workspace).join("Cargo.toml");
         process::run(process::cargo()?.args(["fmt", "--all", "--check", "--manifest-path"]).arg(manifest))?;
     }

@@ -40,12 +40,18 @@ pub fn config(text: &str) {
             no_wider(&bounded, &free, &requests, "the managed layer grants");
         }
         // What it denies, no closer layer relaxes.
-        if let Some(alone) = engine(manifest, &Layers { managed: layers.managed, client: Some("c"), ..Layers::default() }) {
+        if let Some(alone) =
+            engine(manifest, &Layers { managed: layers.managed, client: Some("c"), ..Layers::default() })
+        {
             for request in &requests {
                 let verdict = alone.decide(request);
                 let managed = verdict.rule.and_then(|id| alone.policy().rule(id)).map(|rule| rule.source.layer);
                 if verdict.reason == Reason::DeniedByRule && managed == Some(Layer::Managed) {
-                    assert_eq!(all.decide(request).decision, Decision::Deny, "a managed deny is relaxed for {request:?}");
+                    assert_eq!(
+                        all.decide(request).decision,
+                        Decision::Deny,
+                        "a managed deny is relaxed for {request:?}"
+                    );
                 }
             }
         }

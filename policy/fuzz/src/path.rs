@@ -30,7 +30,11 @@ pub fn path(text: &str) {
         };
         assert_eq!(PathPattern::parse(&path.display()).as_ref(), Ok(&path), "`{pattern}` as text: {}", path.display());
         below(&path, &mut requests);
-        list.push(Rule { text: pattern.to_owned(), source: Source::command_line(""), matches: Matches::File { path, write } });
+        list.push(Rule {
+            text: pattern.to_owned(),
+            source: Source::command_line(""),
+            matches: Matches::File { path, write },
+        });
     }
     // What a flag does: an allow rule makes the grant a list.
     let flags: Vec<Shorthand> = [(Flag::Allow, &allow), (Flag::Deny, &deny)]
@@ -49,7 +53,8 @@ pub fn path(text: &str) {
     let with = |manifest: &Manifest, flags: &[Shorthand]| {
         engine(manifest, &Layers { flags, grant: allow.is_empty().then_some(&open), ..Layers::default() })
     };
-    let (Some(both), Some(granted), Some(free)) = (with(&ceiling, &flags), with(&ceiling, allows), with(&all, allows)) else {
+    let (Some(both), Some(granted), Some(free)) = (with(&ceiling, &flags), with(&ceiling, allows), with(&all, allows))
+    else {
         return;
     };
     hold(&both, &requests);
@@ -133,7 +138,11 @@ fn exact(engine: &Engine) {
             for access in [Access::Read, Access::Write] {
                 let verdict = engine.decide(&Request::File { access, path: path.clone() });
                 let opened = access == Access::Read || tree.write;
-                assert!(!opened || verdict.allowed(), "{access} {} is opened as exact: {verdict:?}", path.escape_ascii());
+                assert!(
+                    !opened || verdict.allowed(),
+                    "{access} {} is opened as exact: {verdict:?}",
+                    path.escape_ascii()
+                );
             }
         }
     }

@@ -95,7 +95,8 @@ fn reaches(engine: &Engine, plan: &KernelPlan, address: IpAddr, port: u16, proto
         Some(&exact)
     };
     let verdict = entry.map(|entry| {
-        let range = entry.ports.iter().find(|range| range.protocol == protocol && (range.low..=range.high).contains(&port));
+        let range =
+            entry.ports.iter().find(|range| range.protocol == protocol && (range.low..=range.high).contains(&port));
         range.map_or(entry.default, |range| range.verdict)
     });
     assert_eq!(verdict, Some(NetVerdict::Allow), "{address}:{port}/{protocol} {names:?} is allowed, the table says");

@@ -22,8 +22,16 @@ const PATHS: [&str; 12] = [
     "/etc/passwd",
     "/x/[y]/*",
 ];
-const ADDRESSES: [&str; 8] =
-    ["10.1.2.3:80", "10.1.2.3:22", "127.0.0.1:5432", "0.0.0.0:80", "[fd00::1]:53", "[::1]:80", "[64:ff9b::a01:203]:80", "9.9.9.9:443"];
+const ADDRESSES: [&str; 8] = [
+    "10.1.2.3:80",
+    "10.1.2.3:22",
+    "127.0.0.1:5432",
+    "0.0.0.0:80",
+    "[fd00::1]:53",
+    "[::1]:80",
+    "[64:ff9b::a01:203]:80",
+    "9.9.9.9:443",
+];
 const NAMES: [&str; 5] = ["example.com", "a.example.com", "EXAMPLE.org.", "x.example.org", "localhost"];
 
 static FIXED: LazyLock<Vec<Request>> = LazyLock::new(make_fixed);

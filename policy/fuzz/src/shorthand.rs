@@ -17,7 +17,8 @@ pub fn shorthand(text: &str) {
         let Some(allow) = allow else { continue };
         let class = allow.class.clone();
         let with = |flags: &[Shorthand]| engine(&WIDE, &Layers { flags, ..Layers::default() });
-        let (Some(allowed), Some(both)) = (with(std::slice::from_ref(&allow)), with(&[allow.clone(), deny.clone()])) else {
+        let (Some(allowed), Some(both)) = (with(std::slice::from_ref(&allow)), with(&[allow.clone(), deny.clone()]))
+        else {
             continue;
         };
         let mut requests = fixed();

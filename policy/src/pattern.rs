@@ -14,6 +14,12 @@ use std::path::Path;
 const MAX_PATTERN: usize = 4096;
 /// Most alternatives that the braces of one pattern may expand to.
 const MAX_ALTERNATIVES: usize = 256;
+/// Most bytes of all those alternatives.
+const MAX_EXPANDED: usize = 16 << 10;
+/// Most pairs of braces: each is expanded by a call of its own.
+const MAX_BRACES: usize = 64;
+/// Most components of a glob: each is a glob of its own for the directories above.
+const MAX_COMPONENTS: usize = 32;
 
 /// A path pattern over host paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,7 +49,7 @@ pub enum PatternError {
     #[error("a path of more than {MAX_PATTERN} bytes")]
     TooLong,
     /// Not a glob.
-    #[error("invalid glob `{}`: {reason}", glob.escape_debug())]
+    #[error("invalid glob `{}`: {}", glob.escape_debug(), crate::escape(reason))]
     Glob {
         /// The text.
         glob: String,
@@ -125,7 +131,17 @@ impl PathPattern {
         let bad = |reason: String| PatternError::Glob { glob: self.tail.clone(), reason };
         let mut alternatives = Vec::new();
         expand(&self.tail, &mut alternatives).map_err(|reason| bad(reason.into()))?;
+        if alternatives.iter().map(String::len).sum::<usize>() > MAX_EXPANDED {
+            return Err(bad(format!("its alternatives have more than {MAX_EXPANDED} bytes")));
+        }
         for glob in &alternatives {
+            if glob.split('/').count() > MAX_COMPONENTS {
+                return Err(bad(format!("more than {MAX_COMPONENTS} components below the first wildcard")));
+            }
+            // Each alone: a class or an escape never reaches over a slash.
+            for component in glob.split('/') {
+                build(component).map_err(|e| bad(e.kind().to_string()))?;
+            }
             build(glob).map_err(|e| bad(e.kind().to_string()))?;
         }
         Ok(alternatives)
@@ -162,11 +178,14 @@ pub(crate) fn key_glob(glob: &str) -> Result<globset::Glob, PatternError> {
     }
     let mut alternatives = Vec::new();
     expand(glob, &mut alternatives).map_err(|reason| bad(reason.into()))?;
-    GlobBuilder::new(glob).backslash_escape(true).build().map_err(|e| bad(e.kind().to_string()))
+    GlobBuilder::new(glob).backslash_escape(true).empty_alternates(true).build().map_err(|e| bad(e.kind().to_string()))
 }
 
 /// Expand `{a,b}` into its alternatives.
 fn expand(glob: &str, out: &mut Vec<String>) -> Result<(), &'static str> {
+    if glob.bytes().filter(|b| *b == b'{').count() > MAX_BRACES {
+        return Err("too many braces");
+    }
     let mut depth = 0u32;
     let mut open = None;
     let mut cuts = Vec::new();
@@ -182,6 +201,8 @@ fn expand(glob: &str, out: &mut Vec<String>) -> Result<(), &'static str> {
             '\\' => escaped = true,
             '[' if !class => class = true,
             ']' if class => class = false,
+            // Globs are matched byte by byte, so that such a class would match nothing.
+            c if class && !c.is_ascii() => return Err("only ASCII in [..]: write {a,b}"),
             _ if class => {}
             '{' => {
                 depth += 1;
@@ -272,7 +293,8 @@ impl Matcher {
                     ancestors.add(build(&prefix).map_err(|e| bad(&e))?);
                     prefix.push('/');
                 }
-                if component.contains("**") {
+                // Anywhere else, `**` is two stars that stop at the slash.
+                if component == "**" {
                     ancestors.add(build(&format!("{prefix}**")).map_err(|e| bad(&e))?);
                     break;
                 }

@@ -173,7 +173,8 @@ impl Anchors<'_> {
     /// Read a path pattern.
     pub fn pattern(&self, text: &str) -> Result<PathPattern, String> {
         if text == "~" || text.starts_with("~/") {
-            let home = self.home.ok_or_else(|| format!("`{text}`: no home directory is known (set HOME)"))?;
+            let home =
+                self.home.ok_or_else(|| format!("`{}`: no home directory is known (set HOME)", text.escape_debug()))?;
             let below = text.get(2..).filter(|b| !b.is_empty()).unwrap_or(".");
             return PathPattern::join(home, below).map_err(|e| e.to_string());
         }
@@ -254,7 +255,7 @@ fn constraint(
         Kind::Semantic => {
             let mut dimensions = Vec::with_capacity(members.len());
             for member in members {
-                let glob = member.value.text(&member.key)?;
+                let glob = member.value.text(&member.key.escape_debug().to_string())?;
                 key_glob(glob).map_err(|e| NodeError::new(member.value.line, e.to_string()))?;
                 dimensions.push((member.key.clone(), glob.to_owned()));
             }

@@ -92,6 +92,12 @@ fn globs() {
         &["+fs=/tmp/*.db"],
         &[(Read, "/tmp/foo.db", "allow"), (Read, "/tmp/a/foo.db", "grant"), (Stat, "/tmp/a", "grant")],
     );
+    // Two stars inside a name are stars that stop at the slash.
+    check(
+        ALL,
+        &["+fs=/d/a**b/c"],
+        &[(Read, "/d/axb/c", "allow"), (Stat, "/d/axb", "allow"), (Stat, "/d/x/y", "grant")],
+    );
     check(ALL, &["+fs=/tmp/sub?x.db"], &[(Read, "/tmp/sub/x.db", "grant"), (Read, "/tmp/sub1x.db", "allow")]);
     check(ALL, &["+fs=/tmp/[ab].txt"], &[(Read, "/tmp/a.txt", "allow"), (Read, "/tmp/c.txt", "grant")]);
 }

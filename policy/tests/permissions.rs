@@ -119,6 +119,20 @@ fn actions_stand_for_rules() {
 }
 
 #[test]
+fn an_empty_alternative_matches_nothing_more_and_nothing_less() {
+    rows(
+        "[permissions]\ndeny = [\"creds({,x}y)\"]\nallow = [\"creds(*)\"]\n",
+        &[
+            ("creds(y)", "deny", "creds({,x}y)"),
+            ("creds(xy)", "deny", "creds({,x}y)"),
+            ("creds(x)", "allow", "creds(*)"),
+        ],
+    );
+    let error = Config::parse("[permissions]\ndeny = [\"creds([é])\"]\n", "config.toml", Layer::User, &ANCHORS);
+    assert!(error.unwrap_err().to_string().contains("only ASCII in [..]: write {a,b}"));
+}
+
+#[test]
 fn commands_are_words() {
     rows(
         r#"[permissions]

@@ -106,7 +106,13 @@ pub(crate) fn manifest() -> Manifest {
     let files = capability(Class::filesystem(), Matches::File { path, write: true });
     let everywhere = Matches::Socket { target: Target::Any, ports: Ports::default(), protocols: Vec::new() };
     let sockets = capability(Class::sockets(), everywhere);
-    Manifest { name: "bench".into(), version: "1".into(), description: None, capabilities: vec![files, sockets] }
+    Manifest {
+        name: "bench".into(),
+        version: "1".into(),
+        description: None,
+        capabilities: vec![files, sockets],
+        credentials: Vec::new(),
+    }
 }
 
 pub(crate) fn request(what: &What) -> Request {

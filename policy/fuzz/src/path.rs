@@ -89,7 +89,13 @@ fn manifest(rules: Vec<Rule>) -> Manifest {
         mounts: Mounts::default(),
         json: "{}".into(),
     };
-    Manifest { name: "demo".into(), version: "1".into(), description: None, capabilities: vec![capability] }
+    Manifest {
+        name: "demo".into(),
+        version: "1".into(),
+        description: None,
+        capabilities: vec![capability],
+        credentials: Vec::new(),
+    }
 }
 
 fn open() -> Grants {

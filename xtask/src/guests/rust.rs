@@ -20,8 +20,16 @@ pub(super) fn build<'a>(source: &Path, names: &[&'a str], compiler: &Compiler) -
     for name in names {
         cargo.args(["-p", name]);
     }
-    process::run(&mut cargo)?;
     let built = project::cache()?.join(FOLDER).join(TARGET).join("release");
+    // Another copy of the sources may have built here, and cargo would take its newer files for up to date.
+    for entry in std::fs::read_dir(built.join(".fingerprint")).into_iter().flatten() {
+        let path = entry?.path();
+        let package = path.file_name().unwrap_or_default().to_string_lossy();
+        if names.iter().any(|name| package.rsplit_once('-').is_some_and(|(package, _)| package == *name)) {
+            std::fs::remove_dir_all(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    process::run(&mut cargo)?;
     let component = |name: &&'a str| {
         let module = built.join(format!("{name}.wasm"));
         let module = std::fs::read(&module).with_context(|| format!("read {}", module.display()))?;

@@ -76,7 +76,7 @@ impl Config {
 
     fn read(node: &Node, source: &Source, anchors: &Anchors<'_>) -> Result<Self, NodeError> {
         let mut config = Self::default();
-        // A workspace is shared with others: it narrows what an agent does there, and grants components nothing.
+        // A workspace is shared with others: its rules are about what an agent does there, and it grants components nothing.
         let known: &[&str] = match source.layer {
             Layer::Workspace => &["permissions"],
             Layer::Managed => &["policy", "permissions", "consent", "consent-timeout"],

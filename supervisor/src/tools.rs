@@ -24,12 +24,12 @@ pub fn hint(tool: &Tool, key: &str) -> Option<bool> {
 
 /// Whether the policy lets a tool be called at all: others are not listed.
 pub fn listed(engine: &Engine, tool: &str) -> bool {
-    tool_request(engine, tool).is_none_or(|request| engine.decide(&request).decision != Decision::Deny)
+    engine.decide(&tool_request(engine, tool)).decision != Decision::Deny
 }
 
-fn tool_request(engine: &Engine, tool: &str) -> Option<Request> {
-    let component = engine.policy().component.clone()?;
-    Some(Request::Tool { component, tool: tool.to_owned() })
+fn tool_request(engine: &Engine, tool: &str) -> Request {
+    let component = engine.policy().component.clone().unwrap_or_default();
+    Request::Tool { component, tool: tool.to_owned() }
 }
 
 /// A call that is ready to be made.
@@ -57,7 +57,7 @@ impl Call {
     /// Judge the call itself. A refusal has its line in the trail, and tells whoever called no more than that.
     pub fn judge(&self, engine: &Engine, trail: &mut Trail) -> Result<(), GuestError> {
         let policy = engine.policy();
-        let Some(request) = tool_request(engine, &self.tool) else { return Ok(()) };
+        let request = tool_request(engine, &self.tool);
         let verdict = engine.decide(&request);
         if policy.passes(&verdict) {
             return Ok(());

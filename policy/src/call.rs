@@ -46,6 +46,7 @@ impl Call {
                 let host = match target {
                     Target::Name(name) => name,
                     Target::Range(net) => net.addr().to_string(),
+                    Target::Mapped(address) => address.to_string(),
                     Target::Any | Target::Suffix(_) => return Err(fail("a pattern: one call is explained".into())),
                 };
                 Request::Net { host, port: ports.only.first().copied() }

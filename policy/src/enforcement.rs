@@ -92,7 +92,7 @@ impl KernelPlan {
             | Matches::Http { target: Some(target), .. }
             | Matches::Host { target, .. } => {
                 match target {
-                    Target::Range(_) => vec![HostCheck, Ebpf],
+                    Target::Range(_) | Target::Mapped(_) => vec![HostCheck, Ebpf],
                     // A name is looked up by the supervisor, which opens its addresses to the kernel's hooks.
                     Target::Name(_) | Target::Suffix(_) if narrows => vec![HostCheck, Supervisor],
                     Target::Name(_) | Target::Suffix(_) | Target::Any => vec![HostCheck, Supervisor, Ebpf],

@@ -6,7 +6,8 @@
 
 use crate::class::{Class, Kind};
 use crate::gates::{Judgement, Strict};
-use crate::host::Host;
+use crate::glob::KeyGlob;
+use crate::host::{Host, mapped_literal};
 use crate::index::files::{FileIndex, Speaks};
 use crate::index::net::{NetIndex, NetKind, NetQuery, forms};
 use crate::index::tools::ToolIndex;
@@ -18,7 +19,6 @@ use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Access, Decision, Protocol, Reason, Request, RuleId, Verdict};
 use crate::rule::Matches;
 use crate::source::Layer;
-use globset::GlobMatcher;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -34,7 +34,7 @@ pub struct Engine {
     /// Rules over keys, commands and placements: few, and tried one by one.
     others: Vec<Other>,
     /// The globs of rules over dimensions.
-    dimensions: HashMap<RuleId, (Listed, Vec<(String, GlobMatcher)>)>,
+    dimensions: HashMap<RuleId, (Listed, Vec<(String, KeyGlob)>)>,
     pub(crate) strict: Strict,
     classes: Classes,
 }
@@ -56,8 +56,8 @@ struct Other {
 
 #[derive(Debug)]
 enum Words {
-    Key(GlobMatcher),
-    Command(Vec<GlobMatcher>),
+    Key(KeyGlob),
+    Command(Vec<KeyGlob>),
     Placement(Option<String>),
 }
 
@@ -83,14 +83,14 @@ impl Engine {
                 }
                 Matches::Tool { component, tool } => tools.add(listed, component, tool)?,
                 Matches::Dimensions(rules) => {
-                    let globs = rules.iter().map(|(name, glob)| Ok((name.clone(), key_glob(glob)?.compile_matcher())));
+                    let globs = rules.iter().map(|(name, glob)| Ok((name.clone(), key_glob(glob)?)));
                     dimensions.insert(id, (listed, globs.collect::<Result<_, PatternError>>()?));
                 }
                 Matches::Key(glob) => {
-                    others.push(Other { listed, matches: Words::Key(key_glob(glob)?.compile_matcher()) });
+                    others.push(Other { listed, matches: Words::Key(key_glob(glob)?) });
                 }
                 Matches::Command(words) => {
-                    let globs = words.iter().map(|w| Ok(key_glob(w)?.compile_matcher()));
+                    let globs = words.iter().map(|w| Ok(key_glob(w)?));
                     let globs = globs.collect::<Result<_, PatternError>>()?;
                     others.push(Other { listed, matches: Words::Command(globs) });
                 }
@@ -152,7 +152,7 @@ impl Engine {
             Request::Http { method, scheme, host, port, address } => self.http(method, scheme, host, *port, *address),
             Request::Net { host, port } => self.any_network(host, *port),
             Request::Credential { key } => {
-                let hits = self.words(|words| matches!(words, Words::Key(glob) if glob.is_match(key)));
+                let hits = self.words(|words| matches!(words, Words::Key(glob) if glob.matches(key)));
                 self.granted(self.classes.credentials, Aspect::Creds, &hits, false)
             }
             Request::Consent { class, key, arguments } => self.consent(class, key, arguments),
@@ -230,7 +230,7 @@ impl Engine {
         let (range, embedded) = forms(addr.ip());
         let kind = NetKind::Socket(Some(protocol));
         let (range, port) = (Some(range), Some(addr.port()));
-        self.sockets(&NetQuery { kind, range, literal: true, embedded, port, names: &names })
+        self.sockets(&NetQuery { kind, range, literal: true, mapped: false, embedded, port, names: &names })
     }
 
     /// The judgement about a connection; also what the kernel tables are computed from.
@@ -248,7 +248,15 @@ impl Engine {
             return Judgement::refused(Verdict::deny(Reason::Malformed));
         };
         let names = [name];
-        let query = |kind| NetQuery { kind, range: None, literal: false, embedded: None, port: None, names: &names };
+        let query = |kind| NetQuery {
+            kind,
+            range: None,
+            literal: false,
+            mapped: false,
+            embedded: None,
+            port: None,
+            names: &names,
+        };
         match class.kind() {
             Kind::Sockets => self.sockets(&query(NetKind::Socket(None))),
             Kind::Http => self.requests(&query(NetKind::Http(None))),
@@ -266,7 +274,8 @@ impl Engine {
         };
         let forms = address.map(forms);
         let (range, embedded) = (forms.map(|(range, _)| range), forms.and_then(|(_, embedded)| embedded));
-        self.requests(&NetQuery { kind, range, literal, embedded, port: Some(port), names: &names })
+        let mapped = mapped_literal(host).is_some();
+        self.requests(&NetQuery { kind, range, literal, mapped, embedded, port: Some(port), names: &names })
     }
 
     fn any_network(&self, host: &str, port: Option<u16>) -> Judgement {
@@ -276,7 +285,8 @@ impl Engine {
             Err(_) => return Judgement::refused(Verdict::deny(Reason::Malformed)),
         };
         let (range, embedded) = (forms.map(|(range, _)| range), forms.and_then(|(_, embedded)| embedded));
-        let query = NetQuery { kind: NetKind::Any, range, literal: true, embedded, port, names: &names };
+        let kind = NetKind::Any;
+        let query = NetQuery { kind, range, literal: true, mapped: false, embedded, port, names: &names };
         self.permitted(Aspect::Net, &self.net.find(&query))
     }
 
@@ -298,7 +308,7 @@ impl Engine {
         for (listed, globs) in rules.filter_map(|id| self.dimensions.get(id)) {
             // A dimension that was not sent never satisfies an allow, and counts as a match of a deny.
             let missing = listed.list.narrows();
-            if globs.iter().all(|(name, glob)| value(name).map_or(missing, |value| glob.is_match(value))) {
+            if globs.iter().all(|(name, glob)| value(name).map_or(missing, |value| glob.matches(value))) {
                 hits.add(*listed);
             }
         }
@@ -318,9 +328,9 @@ impl Engine {
         let hits = self.words(|rule| {
             let Words::Command(globs) = rule else { return false };
             let mut globs = globs.iter();
-            let by_name = globs.next().is_none_or(|glob| glob.is_match(name) || glob.is_match(program));
+            let by_name = globs.next().is_none_or(|glob| glob.matches(name) || glob.matches(program));
             // A rule is about the words that it names; more may follow.
-            by_name && globs.len() <= words.len() && globs.zip(words).all(|(glob, word)| glob.is_match(word))
+            by_name && globs.len() <= words.len() && globs.zip(words).all(|(glob, word)| glob.matches(word))
         });
         self.permitted(Aspect::Spawn, &hits)
     }

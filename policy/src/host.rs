@@ -57,6 +57,11 @@ impl Host {
         if text.is_empty() {
             return Err(HostError::Empty);
         }
+        // What most hosts are: no more to bring into form than a final dot.
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
+        if text.bytes().all(plain) && !text.contains("xn--") {
+            return Self::of_ascii(text, text);
+        }
         let bad = |c: char| c.is_control() || c.is_whitespace() || "/#@%\\?<>^|`\"'{}".contains(c);
         if let Some(c) = text.chars().find(|c| bad(*c)) {
             return Err(HostError::Character(c));
@@ -74,13 +79,13 @@ impl Host {
         if let Some(c) = text.chars().find(|c| "[]:*".contains(*c)) {
             return Err(HostError::Character(c));
         }
-        let plain = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
-        let name = if plain && !text.contains("xn--") {
-            text.to_owned()
-        } else {
-            idna::domain_to_ascii(text).map_err(|_| HostError::Idna(text.into()))?
-        };
-        let name = name.strip_suffix('.').unwrap_or(&name);
+        let name = idna::domain_to_ascii(text).map_err(|_| HostError::Idna(text.into()))?;
+        Self::of_ascii(&name, text)
+    }
+
+    /// A name in lower case and A-labels, or one of the spellings of IPv4. `text` is how it was written.
+    fn of_ascii(name: &str, text: &str) -> Result<Self, HostError> {
+        let name = name.strip_suffix('.').unwrap_or(name);
         if name.is_empty() {
             return Err(HostError::Empty);
         }
@@ -137,6 +142,12 @@ fn inet_aton(name: &str) -> Option<Ipv4Addr> {
         address |= head << (8 * (3 - i));
     }
     u32::try_from(address).ok().map(Ipv4Addr::from)
+}
+
+/// The IPv4 address of a literal that is spelled as IPv4-mapped IPv6, with or without brackets.
+pub(crate) fn mapped_literal(text: &str) -> Option<Ipv4Addr> {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    inner.parse::<Ipv6Addr>().ok()?.to_ipv4_mapped()
 }
 
 /// The address that the kernel would act on: IPv4-mapped IPv6 as IPv4, the unspecified address as loopback.

@@ -2,8 +2,9 @@
 
 use crate::class::{Class, Kind};
 use crate::credential::{Credential, credentials};
+use crate::mounts::Mounts;
 use crate::node::{Member, Node, NodeError, Value};
-use crate::rule::{Anchors, Rule, Side, constraints};
+use crate::rule::{Anchors, MAX_DECLARED, Rule, Side, constraints};
 use crate::source::Source;
 
 /// Name of the custom section.
@@ -45,15 +46,6 @@ pub struct Capability {
     pub json: String,
 }
 
-/// `params` of `wasi:filesystem`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mounts {
-    /// `mounts`: guest path and host path.
-    pub binds: Vec<(String, String)>,
-    /// `mount-root`: guest path that shows the host's root.
-    pub root: Option<String>,
-}
-
 impl Capability {
     /// Whether the declaration declares anything. A physical class needs a constraint; a semantic class or
     /// `act:credentials` without a list is the whole class.
@@ -85,6 +77,12 @@ pub enum ManifestError {
 }
 
 impl Manifest {
+    /// The guest directories that a component has, each with the host directory behind it; none if it declares no files.
+    pub fn views(&self) -> Vec<(&str, &str)> {
+        let files = self.capabilities.iter().find(|c| c.class.kind() == Kind::Filesystem && c.declares());
+        files.map(|files| files.mounts.views()).unwrap_or_default()
+    }
+
     /// Decode the payload of the section. `home` expands `~/`.
     pub fn decode(payload: &[u8], home: Option<&str>) -> Result<Self, ManifestError> {
         if payload.len() > MAX_SECTION {
@@ -125,6 +123,10 @@ fn read(node: &Node, anchors: &Anchors<'_>) -> Result<Manifest, NodeError> {
         }
         for member in members {
             capabilities.push(capability(member, anchors)?);
+            let declared = capabilities.iter().flat_map(|c: &Capability| c.constraints.iter().flatten());
+            if declared.map(|rule| rule.matches.cost()).sum::<usize>() > MAX_DECLARED {
+                return Err(NodeError::new(0, format!("the globs of all capabilities take more than {MAX_DECLARED} bytes")));
+            }
         }
     }
     let credentials = credentials(std.get("credentials"))?;
@@ -161,37 +163,9 @@ fn capability(member: &Member, anchors: &Anchors<'_>) -> Result<Capability, Node
             Some(constraints(&class, Side::Declared, list, &source, anchors, "constraints").map_err(prefixed)?)
         }
     };
-    let mounts = mounts(member.value.get("params")).map_err(prefixed)?;
+    let mounts = Mounts::read(member.value.get("params")).map_err(prefixed)?;
     let description = text_member(&member.value, "description", "description").map_err(prefixed)?;
     Ok(Capability { class, description, constraints, mounts, json: canonical(&member.value).to_json() })
-}
-
-fn mounts(params: Option<&Node>) -> Result<Mounts, NodeError> {
-    let Some(params) = params else { return Ok(Mounts::default()) };
-    let guest_path = |node: &Node| -> Result<String, NodeError> {
-        let text = node.text("a mount")?;
-        let plain =
-            text.starts_with('/') && !text.contains(char::is_control) && text.split('/').all(|c| c != "." && c != "..");
-        if !plain {
-            let message = format!("`{}` is not an absolute path without `.` and `..`", text.escape_debug());
-            return Err(NodeError::new(0, message));
-        }
-        let trimmed = text.trim_end_matches('/');
-        Ok(if trimmed.is_empty() { "/".into() } else { trimmed.into() })
-    };
-    let mut mounts = Mounts::default();
-    for mount in params.get("mounts").map_or(Ok(&[][..]), |m| m.list("mounts"))? {
-        let side = |key: &str| mount.get(key).ok_or_else(|| NodeError::new(0, format!("a mount without `{key}`")));
-        let (guest, host) = (guest_path(side("guest")?)?, guest_path(side("host")?)?);
-        if mounts.binds.iter().any(|(g, _)| *g == guest) {
-            return Err(NodeError::new(0, format!("two mounts at `{guest}`")));
-        }
-        mounts.binds.push((guest, host));
-    }
-    if let Some(root) = params.get("mount-root") {
-        mounts.root = Some(guest_path(root)?);
-    }
-    Ok(mounts)
 }
 
 /// The capability with its list under the name that the section uses.

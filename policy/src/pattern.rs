@@ -4,22 +4,8 @@
 //! means itself. `*` and `?` stop at `/`, `**` crosses it, `{a,b}` and `[..]` work as in a shell. A pattern that is all
 //! head names that file and, if it is a directory, all below it; `dir/**` includes `dir`.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use crate::glob::{KeyGlob, MAX_GLOB, PathGlob};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-/// Longest pattern in bytes (Linux `PATH_MAX`).
-const MAX_PATTERN: usize = 4096;
-/// Most alternatives that the braces of one pattern may expand to.
-const MAX_ALTERNATIVES: usize = 256;
-/// Most bytes of all those alternatives.
-const MAX_EXPANDED: usize = 16 << 10;
-/// Most pairs of braces: each is expanded by a call of its own.
-const MAX_BRACES: usize = 64;
-/// Most components of a glob: each is a glob of its own for the directories above.
-const MAX_COMPONENTS: usize = 32;
 
 /// A path pattern over host paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,7 +32,7 @@ pub enum PatternError {
     #[error("control characters in a path or key")]
     Control,
     /// Too long.
-    #[error("a path of more than {MAX_PATTERN} bytes")]
+    #[error("a path of more than {MAX_GLOB} bytes")]
     TooLong,
     /// Not a glob.
     #[error("invalid glob `{}`: {}", glob.escape_debug(), crate::escape(reason))]
@@ -68,7 +54,7 @@ impl PathPattern {
         if text.is_empty() {
             return Err(PatternError::Empty);
         }
-        if text.len() > MAX_PATTERN {
+        if text.len() > MAX_GLOB {
             return Err(PatternError::TooLong);
         }
         if text.contains(char::is_control) {
@@ -88,7 +74,7 @@ impl PathPattern {
         if root.contains(char::is_control) || relative.contains(char::is_control) {
             return Err(PatternError::Control);
         }
-        if root.len() + relative.len() > MAX_PATTERN {
+        if root.len() + relative.len() > MAX_GLOB {
             return Err(PatternError::TooLong);
         }
         Self::below(root.trim_end_matches('/').as_bytes().to_vec(), relative, relative)
@@ -119,32 +105,22 @@ impl PathPattern {
         }
         let tail = if tail == ["**"] { String::new() } else { tail.join("/") };
         let pattern = Self { head, tail };
-        pattern.globs()?;
+        pattern.glob()?;
         Ok(pattern)
     }
 
-    /// The alternatives of the tail with braces expanded, `x/**` also as `x`; checks that each is a glob.
-    fn globs(&self) -> Result<Vec<String>, PatternError> {
+    /// The tail, ready to match.
+    pub(crate) fn glob(&self) -> Result<Option<PathGlob>, PatternError> {
         if self.tail.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let bad = |reason: String| PatternError::Glob { glob: self.tail.clone(), reason };
-        let mut alternatives = Vec::new();
-        expand(&self.tail, &mut alternatives).map_err(|reason| bad(reason.into()))?;
-        if alternatives.iter().map(String::len).sum::<usize>() > MAX_EXPANDED {
-            return Err(bad(format!("its alternatives have more than {MAX_EXPANDED} bytes")));
-        }
-        for glob in &alternatives {
-            if glob.split('/').count() > MAX_COMPONENTS {
-                return Err(bad(format!("more than {MAX_COMPONENTS} components below the first wildcard")));
-            }
-            // Each alone: a class or an escape never reaches over a slash.
-            for component in glob.split('/') {
-                build(component).map_err(|e| bad(e.kind().to_string()))?;
-            }
-            build(glob).map_err(|e| bad(e.kind().to_string()))?;
-        }
-        Ok(alternatives)
+        let bad = |reason: &str| PatternError::Glob { glob: self.tail.clone(), reason: reason.into() };
+        PathGlob::parse(&self.tail).map(Some).map_err(bad)
+    }
+
+    /// What the pattern costs to keep, in bytes or so.
+    pub(crate) fn cost(&self) -> usize {
+        crate::glob::cost(&self.tail)
     }
 
     /// The pattern as text, as a person would write it.
@@ -158,90 +134,20 @@ impl PathPattern {
     }
 }
 
-fn build(glob: &str) -> Result<globset::Glob, globset::Error> {
-    GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build()
-}
-
 /// Whether a text holds glob syntax.
 pub(crate) fn is_glob(text: &str) -> bool {
     has_magic(text)
 }
 
 /// A glob over keys and other text without structure: `*` matches any run of characters.
-pub(crate) fn key_glob(glob: &str) -> Result<globset::Glob, PatternError> {
-    let bad = |reason: String| PatternError::Glob { glob: glob.to_owned(), reason };
-    if glob.len() > MAX_PATTERN {
+pub(crate) fn key_glob(glob: &str) -> Result<KeyGlob, PatternError> {
+    if glob.len() > MAX_GLOB {
         return Err(PatternError::TooLong);
     }
     if glob.contains(char::is_control) {
         return Err(PatternError::Control);
     }
-    let mut alternatives = Vec::new();
-    expand(glob, &mut alternatives).map_err(|reason| bad(reason.into()))?;
-    GlobBuilder::new(glob).backslash_escape(true).empty_alternates(true).build().map_err(|e| bad(e.kind().to_string()))
-}
-
-/// Expand `{a,b}` into its alternatives.
-fn expand(glob: &str, out: &mut Vec<String>) -> Result<(), &'static str> {
-    if glob.bytes().filter(|b| *b == b'{').count() > MAX_BRACES {
-        return Err("too many braces");
-    }
-    let mut depth = 0u32;
-    let mut open = None;
-    let mut cuts = Vec::new();
-    let mut close = None;
-    let mut escaped = false;
-    let mut class = false;
-    for (i, c) in glob.char_indices() {
-        if escaped {
-            escaped = false;
-            continue;
-        }
-        match c {
-            '\\' => escaped = true,
-            '[' if !class => class = true,
-            ']' if class => class = false,
-            // Globs are matched byte by byte, so that such a class would match nothing.
-            c if class && !c.is_ascii() => return Err("only ASCII in [..]: write {a,b}"),
-            _ if class => {}
-            '{' => {
-                depth += 1;
-                if depth == 1 {
-                    open = Some(i);
-                }
-            }
-            ',' if depth == 1 => cuts.push(i),
-            '}' if depth == 0 => return Err("unopened brace"),
-            '}' => {
-                depth -= 1;
-                if depth == 0 {
-                    close = Some(i);
-                    break;
-                }
-            }
-            _ => {}
-        }
-    }
-    let (Some(open), Some(close)) = (open, close) else {
-        if open.is_some() {
-            return Err("unclosed brace");
-        }
-        if out.len() >= MAX_ALTERNATIVES {
-            return Err("too many alternatives");
-        }
-        out.push(glob.to_owned());
-        return Ok(());
-    };
-    let before = glob.get(..open).unwrap_or_default();
-    let after = glob.get(close + 1..).unwrap_or_default();
-    let mut start = open + 1;
-    cuts.push(close);
-    for cut in cuts {
-        let middle = glob.get(start..cut).unwrap_or_default();
-        expand(&format!("{before}{middle}{after}"), out)?;
-        start = cut + 1;
-    }
-    Ok(())
+    KeyGlob::parse(glob).map_err(|reason| PatternError::Glob { glob: glob.to_owned(), reason: reason.into() })
 }
 
 /// How a pattern covers a path.
@@ -258,94 +164,35 @@ pub(crate) enum Cover {
 pub(crate) struct Matcher {
     head: Vec<u8>,
     /// `None`: the head and all below it.
-    tail: Option<Tail>,
-}
-
-#[derive(Debug)]
-struct Tail {
-    full: GlobSet,
-    /// Those alternatives that end in `/**`, with and without it: what they match, they match with all below.
-    subtree: GlobSet,
-    ancestors: GlobSet,
+    tail: Option<PathGlob>,
 }
 
 impl Matcher {
     pub(crate) fn new(pattern: &PathPattern) -> Result<Self, PatternError> {
-        let globs = pattern.globs()?;
-        let bad = |e: &globset::Error| PatternError::Glob { glob: pattern.tail.clone(), reason: e.kind().to_string() };
-        if globs.is_empty() {
-            return Ok(Self { head: pattern.head.clone(), tail: None });
-        }
-        let mut full = GlobSetBuilder::new();
-        let mut subtree = GlobSetBuilder::new();
-        let mut ancestors = GlobSetBuilder::new();
-        for glob in &globs {
-            full.add(build(glob).map_err(|e| bad(&e))?);
-            if let Some(directory) = glob.strip_suffix("/**") {
-                full.add(build(directory).map_err(|e| bad(&e))?);
-                subtree.add(build(directory).map_err(|e| bad(&e))?);
-                subtree.add(build(glob).map_err(|e| bad(&e))?);
-            }
-            let mut prefix = String::new();
-            let mut components = glob.split('/').peekable();
-            while let Some(component) = components.next() {
-                if !prefix.is_empty() {
-                    ancestors.add(build(&prefix).map_err(|e| bad(&e))?);
-                    prefix.push('/');
-                }
-                // Anywhere else, `**` is two stars that stop at the slash.
-                if component == "**" {
-                    ancestors.add(build(&format!("{prefix}**")).map_err(|e| bad(&e))?);
-                    break;
-                }
-                prefix.push_str(component);
-                if components.peek().is_none() {
-                    break;
-                }
-            }
-        }
-        let finish = |builder: &GlobSetBuilder| builder.build().map_err(|e| bad(&e));
-        let tail = Tail { full: finish(&full)?, subtree: finish(&subtree)?, ancestors: finish(&ancestors)? };
-        Ok(Self { head: pattern.head.clone(), tail: Some(tail) })
+        Ok(Self { head: pattern.head.clone(), tail: pattern.glob()? })
     }
 
     /// How this pattern covers an absolute path without a trailing slash (the root is empty).
     pub(crate) fn cover(&self, path: &[u8]) -> Option<Cover> {
         match path.strip_prefix(self.head.as_slice()) {
-            Some(below) => self.cover_below(below),
+            Some(below) if below.is_empty() || below.first() == Some(&b'/') => {
+                cover_below(self.tail.as_ref(), below.get(1..).unwrap_or_default())
+            }
+            Some(_) => None,
             None if is_below(&self.head, path) => Some(Cover::Ancestor),
             None => None,
         }
     }
+}
 
-    /// Whether this pattern matches a path and everything that could be below it.
-    pub(crate) fn covers_subtree(&self, path: &[u8]) -> bool {
-        match (path.strip_prefix(self.head.as_slice()), &self.tail) {
-            (Some(below), None) => below.is_empty() || below.first() == Some(&b'/'),
-            (Some([b'/', rest @ ..]), Some(tail)) => tail.subtree.is_match(Path::new(OsStr::from_bytes(rest))),
-            _ => false,
-        }
-    }
-
-    fn cover_below(&self, below: &[u8]) -> Option<Cover> {
-        let rest = match below.split_first() {
-            None => below,
-            Some((b'/', rest)) => rest,
-            Some(_) => return None,
-        };
-        let Some(tail) = &self.tail else { return Some(Cover::Full) };
-        if rest.is_empty() {
-            // The head itself: a glob names something below it, `**/x` included.
-            return Some(Cover::Ancestor);
-        }
-        let rest = Path::new(OsStr::from_bytes(rest));
-        if tail.full.is_match(rest) {
-            Some(Cover::Full)
-        } else if tail.ancestors.is_match(rest) {
-            Some(Cover::Ancestor)
-        } else {
-            None
-        }
+/// How what follows a head covers a path relative to it.
+pub(crate) fn cover_below(tail: Option<&PathGlob>, below: &[u8]) -> Option<Cover> {
+    let Some(tail) = tail else { return Some(Cover::Full) };
+    let reach = tail.reach(below);
+    if reach.full {
+        Some(Cover::Full)
+    } else {
+        reach.on_the_way.then_some(Cover::Ancestor)
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Policy {
     pub client: Option<String>,
     /// The classes: the four that every host knows, and those that the component declares. Without a component none.
     pub classes: Vec<ClassPolicy>,
-    /// Permission rules along the chain of subjects.
+    /// Permission rules along the chain of subjects, in the order of their ids.
     pub permissions: Vec<Permission>,
     /// What becomes of a request that needs an answer, and where that was said.
     pub consent: Option<(Consent, Source)>,
@@ -208,7 +208,8 @@ impl Policy {
 
     /// The permission rule of an id, if it is one.
     pub fn permission(&self, id: RuleId) -> Option<&Permission> {
-        self.permissions.iter().find(|p| p.rule == id)
+        let place = self.permissions.binary_search_by_key(&id, |p| p.rule).ok()?;
+        self.permissions.get(place)
     }
 
     /// The effective policy of a class.

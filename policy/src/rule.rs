@@ -1,16 +1,19 @@
 //! Typed rules, and the one reader of constraints for grants, configuration and manifests.
 
 use crate::class::{Class, Kind};
-use crate::host::Host;
+use crate::host::{Host, mapped_literal};
 use crate::node::{Node, NodeError, Value};
 use crate::pattern::{PathPattern, key_glob};
 use crate::request::Protocol;
 use crate::source::Source;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Most constraints that one list may hold.
 const MAX_RULES: usize = 100_000;
+/// Most bytes that the globs of a component's declaration may take: who wrote it is not trusted.
+pub(crate) const MAX_DECLARED: usize = 4 << 20;
 
 /// A rule with the place that it was written at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +91,9 @@ pub enum Target {
     Suffix(String),
     /// A literal address or a range.
     Range(IpNet),
+    /// An IPv4 address that an HTTP request spells as IPv4-mapped IPv6 (RFC 4291 §2.5.5.2), in a rule that allows. It is
+    /// the same place as the IPv4 address and another host: what a rule for the one allows, the other does not get.
+    Mapped(Ipv4Addr),
 }
 
 /// Ports of a rule.
@@ -132,6 +138,11 @@ impl Target {
             Ok(Host::Address(address)) => Ok(Self::Range(IpNet::from(address))),
             Err(e) => Err(format!("`{}`: {e}", text.escape_debug())),
         }
+    }
+
+    /// The same as an HTTP rule that allows means it, for the host as it was written.
+    pub(crate) fn spelled(self, host: &str) -> Self {
+        mapped_literal(host).map_or(self, Self::Mapped)
     }
 
     /// Parse a CIDR; bits below the prefix must be zero.
@@ -215,7 +226,29 @@ pub(crate) fn constraints(
     if items.len() > MAX_RULES {
         return Err(NodeError::new(list.line, format!("{what}: more than {MAX_RULES} rules")));
     }
-    items.iter().map(|item| constraint(class, side, item, source, anchors)).collect()
+    let mut rules = Vec::with_capacity(items.len());
+    let mut cost = 0;
+    for item in items {
+        let rule = constraint(class, side, item, source, anchors)?;
+        cost += rule.matches.cost();
+        if side == Side::Declared && cost > MAX_DECLARED {
+            let message = format!("{what}: with their braces expanded, the globs take more than {MAX_DECLARED} bytes");
+            return Err(NodeError::new(item.line, message));
+        }
+        rules.push(rule);
+    }
+    Ok(rules)
+}
+
+impl Matches {
+    /// What the globs cost to keep, in bytes or so.
+    pub(crate) fn cost(&self) -> usize {
+        match self {
+            Self::File { path, .. } => path.cost(),
+            Self::Dimensions(dimensions) => dimensions.iter().map(|(_, glob)| crate::glob::cost(glob)).sum(),
+            _ => 0,
+        }
+    }
 }
 
 fn constraint(
@@ -289,9 +322,15 @@ fn file(side: Side, item: &Node, anchors: &Anchors<'_>) -> Result<Matches, NodeE
 }
 
 fn http(side: Side, item: &Node) -> Result<Matches, NodeError> {
-    let target = target(item)?;
+    let mut target = target(item)?;
     if target.is_none() && side == Side::Declared {
         return Err(NodeError::new(item.line, "a wasi:http rule names a host"));
+    }
+    if side != Side::Deny
+        && let Some(host) = item.get("host")
+    {
+        let text = host.text("host")?;
+        target = target.map(|target| target.spelled(text));
     }
     let scheme = match item.get("scheme") {
         None => None,
@@ -410,9 +449,10 @@ impl std::fmt::Display for Target {
             Self::Name(name) => f.write_str(name),
             Self::Suffix(suffix) => write!(f, "*.{suffix}"),
             Self::Range(net) if net.prefix_len() == net.max_prefix_len() => match net.addr() {
-                std::net::IpAddr::V6(a) => write!(f, "[{a}]"),
-                std::net::IpAddr::V4(a) => write!(f, "{a}"),
+                IpAddr::V6(a) => write!(f, "[{a}]"),
+                IpAddr::V4(a) => write!(f, "{a}"),
             },
+            Self::Mapped(address) => write!(f, "[{}]", address.to_ipv6_mapped()),
             Self::Range(net) => write!(f, "{net}"),
         }
     }

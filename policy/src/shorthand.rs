@@ -220,6 +220,9 @@ fn http(flag: Flag, text: &str) -> Result<Matches, String> {
     if rest == "*" {
         return Err(format!("`*` is every host: write {} http for the whole class", flag.as_str()));
     }
-    let (target, ports) = authority(rest)?;
+    let (mut target, ports) = authority(rest)?;
+    if let (Flag::Allow, Some((literal, _))) = (flag, rest.split_once(']')) {
+        target = target.spelled(literal.trim_start_matches('['));
+    }
     Ok(Matches::Http { target: Some(target), scheme, methods: Vec::new(), ports })
 }

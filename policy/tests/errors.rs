@@ -175,6 +175,17 @@ fn manifests() {
             "two mounts at `/m`",
         ),
         (
+            caps(r#"{"wasi:filesystem": {"params": {"mount-root": "/m", "mounts": [{"guest": "/m/", "host": "/d"}]}}}"#),
+            "two mounts at `/m`",
+        ),
+        (
+            caps(&format!(
+                r#"{{"wasi:filesystem": {{"constraints": [{}]}}}}"#,
+                vec![r#"{"path": "/{,a}{,b}{,c}{,d}{,e}{,f}{,g}{,h}", "mode": "rw"}"#; 1000].join(",")
+            )),
+            "with their braces expanded, the globs take more than 4194304 bytes",
+        ),
+        (
             r#"{"std": {"name": "x", "version": "1", "credentials": [{"key": "k"}]}}"#.to_owned(),
             "without the capability act:credentials",
         ),

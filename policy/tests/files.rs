@@ -99,6 +99,21 @@ fn globs() {
         &[(Read, "/d/axb/c", "allow"), (Stat, "/d/axb", "allow"), (Stat, "/d/x/y", "grant")],
     );
     check(ALL, &["+fs=/tmp/sub?x.db"], &[(Read, "/tmp/sub/x.db", "grant"), (Read, "/tmp/sub1x.db", "allow")]);
+    // A wildcard stands for a character, of however many bytes; a byte that belongs to none is one by itself.
+    check(
+        ALL,
+        &["+fs=/d/**", "-fs=/d/?", "-fs=/d/[!a]x", "-fs=/e/*.k"],
+        &[
+            (Read, "/d/a", "rule"),
+            (Read, "/d/é", "rule"),
+            (Read, "/d/𝄞", "rule"),
+            (Read, "/d/éa", "allow"),
+            (Read, "/d/éx", "rule"),
+            (Read, "/d/ax", "allow"),
+        ],
+    );
+    check(ALL, &["+fs=/d/?"], &[(Read, "/d/é", "allow"), (Read, "/d/éé", "grant")]);
+    check(ALL, &["+fs=/d/{**,x}", "-fs=/d/e/{k/,l}"], &[(List, "/d", "allow"), (Read, "/d/e/k", "rule")]);
     check(ALL, &["+fs=/tmp/[ab].txt"], &[(Read, "/tmp/a.txt", "allow"), (Read, "/tmp/c.txt", "grant")]);
 }
 

@@ -165,6 +165,31 @@ fn http_axes() {
     assert_eq!(http("GET", "https", "api.example.com#", 443), "deny");
 }
 
+#[test]
+fn a_mapped_literal_is_an_http_host_of_its_own() {
+    let declared = manifest(
+        r#"{"wasi:http": {"constraints": [{"host": "[::ffff:127.0.0.1]"}, {"host": "127.0.0.1", "scheme": "http", "methods": ["GET"]}]}}"#,
+    );
+    let http = |flags: &[&str], method: &str, scheme: &str, host: &str| {
+        let (method, scheme, host) = (method.into(), scheme.into(), host.into());
+        word(engine(&declared, flags).decide(&Request::Http { method, scheme, host, port: 80, address: None }))
+    };
+    // What one of them may do, the other does not get.
+    assert_eq!(http(&["+http"], "GET", "http", "127.0.0.1"), "allow");
+    assert_eq!(http(&["+http"], "POST", "http", "127.0.0.1"), "ceiling");
+    assert_eq!(http(&["+http"], "GET", "https", "0x7f.1"), "ceiling");
+    assert_eq!(http(&["+http"], "POST", "https", "[::ffff:127.0.0.1]"), "allow");
+    assert_eq!(http(&["+http"], "POST", "https", "[::ffff:7f00:1]"), "allow");
+    assert_eq!(http(&["+http=[::ffff:127.0.0.1]"], "GET", "http", "127.0.0.1"), "grant");
+    assert_eq!(http(&["+http=[::ffff:127.0.0.1]"], "POST", "http", "[::ffff:127.0.0.1]"), "allow");
+    // A deny sees one place, however it is spelled.
+    for deny in ["-http=127.0.0.1", "-http=[::ffff:127.0.0.1]", "-http=127.0.0.0/8"] {
+        for host in ["127.0.0.1", "[::ffff:127.0.0.1]"] {
+            assert_eq!(http(&["+http", deny], "GET", "http", host), "rule", "{deny} {host}");
+        }
+    }
+}
+
 /// The verdict of the longest prefix that holds an address, as the kernel's tries give it.
 fn in_tables(entries: &[NetEntry], addr: IpAddr, port: u16, protocol: Protocol) -> NetVerdict {
     let entry = entries.iter().filter(|e| e.range.contains(&addr)).max_by_key(|e| e.range.prefix_len()).unwrap();
@@ -260,7 +285,11 @@ fn http_may(engine: &Engine, addr: IpAddr, port: u16, names: &[&str]) -> bool {
     let any = |host: &str, address: Option<IpAddr>| {
         ["GET", "POST", "OTHER"].iter().any(|m| ["http", "https"].iter().any(|s| request(m, s, host, address)))
     };
-    any(&addr.to_string(), None) || names.iter().any(|name| any(name, Some(addr)))
+    let mapped = match addr {
+        IpAddr::V4(v4) => any(&v4.to_ipv6_mapped().to_string(), None),
+        IpAddr::V6(_) => false,
+    };
+    mapped || any(&addr.to_string(), None) || names.iter().any(|name| any(name, Some(addr)))
 }
 
 #[test]
@@ -271,6 +300,7 @@ fn tables_are_open_for_what_http_may_reach() {
         r#"{"sockets": "deny", "http": {"mode": "allowlist", "allow": [{"cidr": "10.0.0.0/8", "ports": [80]}, {"host": "api.test", "scheme": "https", "ports": [443]}]}}"#,
         r#"{"sockets": "deny", "http": {"mode": "open", "deny": [{"host": "*", "methods": ["POST"]}, {"host": "10.1.2.3", "scheme": "http"}]}}"#,
         r#"{"sockets": {"mode": "allowlist", "allow": [{"cidr": "10.0.0.0/8"}], "deny": [{"cidr": "10.1.0.0/16"}]}, "http": {"mode": "open", "deny": [{"cidr": "10.2.0.0/16"}, {"cidr": "11.0.0.0/8"}]}}"#,
+        r#"{"sockets": "deny", "http": {"mode": "allowlist", "allow": [{"host": "[::ffff:10.1.2.3]", "ports": [80]}]}}"#,
         r#"{"sockets": "open", "http": "ask"}"#,
         r#"{"sockets": "ask", "http": "ask"}"#,
     ];

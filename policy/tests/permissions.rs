@@ -128,8 +128,23 @@ fn an_empty_alternative_matches_nothing_more_and_nothing_less() {
             ("creds(x)", "allow", "creds(*)"),
         ],
     );
-    let error = Config::parse("[permissions]\ndeny = [\"creds([é])\"]\n", "config.toml", Layer::User, &ANCHORS);
-    assert!(error.unwrap_err().to_string().contains("only ASCII in [..]: write {a,b}"));
+}
+
+#[test]
+fn a_wildcard_stands_for_a_character() {
+    rows(
+        "[permissions]\ndeny = [\"creds(pin-?)\", \"creds([é-ö])\", \"creds([!a]!)\"]\nallow = [\"creds(*)\"]\n",
+        &[
+            ("creds(pin-1)", "deny", "creds(pin-?)"),
+            ("creds(pin-é)", "deny", "creds(pin-?)"),
+            ("creds(pin-𝄞)", "deny", "creds(pin-?)"),
+            ("creds(pin-12)", "allow", "creds(*)"),
+            ("creds(ê)", "deny", "creds([é-ö])"),
+            ("creds(e)", "allow", "creds(*)"),
+            ("creds(€!)", "deny", "creds([!a]!)"),
+            ("creds(a!)", "allow", "creds(*)"),
+        ],
+    );
 }
 
 #[test]

@@ -1,20 +1,22 @@
 //! Path patterns by their literal heads: a look-up costs the depth of the path.
 
 use super::{Hits, List, Listed, bit};
-use crate::pattern::{Cover, Matcher, PathPattern, PatternError};
+use crate::glob::PathGlob;
+use crate::pattern::{Cover, PathPattern, PatternError, cover_below};
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct FileIndex {
-    entries: Vec<Entry>,
     places: HashMap<Box<[u8]>, Place>,
+    /// By length in bytes, whether any head has it: other lengths need no look-up.
+    lengths: Vec<bool>,
 }
 
 /// What is known of one directory or file.
 #[derive(Debug, Default)]
 struct Place {
-    /// Entries whose head it is.
-    entries: Vec<u32>,
+    /// Rules whose head it is.
+    entries: Vec<Entry>,
     /// Lists with a head strictly below it that speaks of reading, and of writing.
     above: [u16; 2],
 }
@@ -23,7 +25,8 @@ struct Place {
 struct Entry {
     listed: Listed,
     speaks: Speaks,
-    matcher: Matcher,
+    /// What follows the head; `None`: all below it.
+    tail: Option<PathGlob>,
 }
 
 /// Which operations a rule speaks of.
@@ -42,7 +45,7 @@ impl Speaks {
 }
 
 /// A path and everything above it, nearest first; the root is empty.
-fn upwards(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn upwards(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut next = Some(path);
     std::iter::from_fn(move || {
         let here = next?;
@@ -53,9 +56,14 @@ fn upwards(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 impl FileIndex {
     pub(crate) fn add(&mut self, listed: Listed, speaks: Speaks, pattern: &PathPattern) -> Result<(), PatternError> {
-        let entry = Entry { listed, speaks, matcher: Matcher::new(pattern)? };
-        let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
-        self.place(&pattern.head).entries.push(number);
+        let entry = Entry { listed, speaks, tail: pattern.glob()? };
+        self.place(&pattern.head).entries.push(entry);
+        if self.lengths.len() <= pattern.head.len() {
+            self.lengths.resize(pattern.head.len() + 1, false);
+        }
+        if let Some(length) = self.lengths.get_mut(pattern.head.len()) {
+            *length = true;
+        }
         let mask = [speaks.reads, speaks.writes].map(|speaks| if speaks { bit(listed.list) } else { 0 });
         for directory in upwards(&pattern.head).skip(1) {
             let place = self.place(directory);
@@ -68,7 +76,6 @@ impl FileIndex {
                 break;
             }
         }
-        self.entries.push(entry);
         Ok(())
     }
 
@@ -79,9 +86,15 @@ impl FileIndex {
         self.places.entry(path.into()).or_default()
     }
 
-    fn candidates<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a Entry> {
-        let places = upwards(path).filter_map(|head| self.places.get(head));
-        places.flat_map(|place| &place.entries).filter_map(|number| self.entries.get(*number as usize))
+    /// The rules whose head is the path or above it, each with what of the path lies below the head.
+    fn candidates<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = (&'a Entry, &'a [u8])> {
+        let known = |head: &&[u8]| self.lengths.get(head.len()).copied().unwrap_or_default();
+        let places = upwards(path).filter(known).filter_map(|head| Some((self.places.get(head)?, head.len())));
+        places.flat_map(move |(place, head)| {
+            // Without the slash between them.
+            let below = path.get(head + 1..).unwrap_or_default();
+            place.entries.iter().map(move |entry| (entry, below))
+        })
     }
 
     /// The rules that cover a path, nearest head first among equally close layers.
@@ -92,8 +105,8 @@ impl FileIndex {
             let [reads, _] = place.above;
             hits.add_above(reads);
         }
-        for entry in self.candidates(path) {
-            match entry.matcher.cover(path) {
+        for (entry, below) in self.candidates(path) {
+            match cover_below(entry.tail.as_ref(), below) {
                 Some(Cover::Full) if entry.speaks.of(write) => hits.add(entry.listed),
                 Some(Cover::Ancestor) if entry.speaks.reads => hits.add_above(bit(entry.listed.list)),
                 Some(Cover::Full | Cover::Ancestor) | None => {}
@@ -104,8 +117,8 @@ impl FileIndex {
 
     /// Whether one rule of a list covers a directory and all that could ever be below it.
     pub(crate) fn covers_subtree(&self, list: List, path: &[u8], write: bool) -> bool {
-        let mut of_list = self.candidates(path).filter(|e| e.listed.list == list && e.speaks.of(write));
-        of_list.any(|entry| entry.matcher.covers_subtree(path))
+        let mut of_list = self.candidates(path).filter(|(e, _)| e.listed.list == list && e.speaks.of(write));
+        of_list.any(|(entry, below)| entry.tail.as_ref().is_none_or(|tail| tail.reach(below).subtree))
     }
 
     /// Whether any rule of a list covers a path or could cover something below it.
@@ -114,7 +127,7 @@ impl FileIndex {
             let [reads, writes] = place.above;
             (if write { writes } else { reads }) & bit(list) != 0
         });
-        let mut of_list = self.candidates(path).filter(|e| e.listed.list == list && e.speaks.of(write));
-        of_list.any(|entry| entry.matcher.cover(path).is_some()) || below
+        let mut of_list = self.candidates(path).filter(|(e, _)| e.listed.list == list && e.speaks.of(write));
+        of_list.any(|(entry, rest)| cover_below(entry.tail.as_ref(), rest).is_some()) || below
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct NetQuery<'a> {
     pub(crate) range: Option<IpNet>,
     /// Whether the guest named the address itself. One that a name resolved to is allowed by the name alone.
     pub(crate) literal: bool,
+    /// Whether it may have spelled it as an IPv4-mapped address, which is a host of its own for HTTP.
+    pub(crate) mapped: bool,
     /// The IPv4 address that the address embeds: it can only be denied by it.
     pub(crate) embedded: Option<Ipv4Net>,
     /// `None`: no port yet, as for a look-up.
@@ -70,6 +72,7 @@ impl NetIndex {
                 Some(Target::Name(name)) => index.names.entry(name.clone()).or_default().push(number),
                 Some(Target::Suffix(suffix)) => index.suffixes.entry(suffix.clone()).or_default().push(number),
                 Some(Target::Range(net)) => ranges.push((*net, number)),
+                Some(Target::Mapped(address)) => ranges.push((IpNet::from(IpAddr::V4(*address)), number)),
             }
             index.entries.push((listed, matches));
         }
@@ -176,6 +179,7 @@ fn holds(matches: &Matches, query: &NetQuery<'_>, narrows: bool) -> bool {
             };
             port && protocol
         }
+        (Matches::Http { target: Some(Target::Mapped(_)), .. }, NetKind::Http(_)) if !query.mapped => false,
         (Matches::Http { scheme: only, methods, ports, .. }, NetKind::Http(asked)) => {
             let port = match query.port {
                 Some(port) => ports.contains(port),

@@ -1,8 +1,8 @@
 //! Tool names of permission rules.
 
 use super::{Hits, Listed};
+use crate::glob::KeyGlob;
 use crate::pattern::{PatternError, is_glob, key_glob};
-use globset::GlobMatcher;
 use std::collections::HashMap;
 
 #[derive(Debug, Default)]
@@ -12,7 +12,7 @@ pub(crate) struct ToolIndex {
     /// Rules for all tools of an id.
     whole: HashMap<String, Vec<Entry>>,
     /// Rules with other wildcards.
-    wild: Vec<(Entry, Option<GlobMatcher>, GlobMatcher)>,
+    wild: Vec<(Entry, Option<KeyGlob>, KeyGlob)>,
 }
 
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl ToolIndex {
             (false, false) => self.names.entry(format!("{component}.{tool}")).or_default().push(entry),
             (false, true) if tool == "*" => self.whole.entry(component.to_owned()).or_default().push(entry),
             _ => {
-                let component = if component == "*" { None } else { Some(key_glob(component)?.compile_matcher()) };
-                self.wild.push((entry, component, key_glob(tool)?.compile_matcher()));
+                let component = if component == "*" { None } else { Some(key_glob(component)?) };
+                self.wild.push((entry, component, key_glob(tool)?));
             }
         }
         Ok(())
@@ -54,7 +54,7 @@ impl ToolIndex {
             }
         }
         for (entry, id, glob) in &self.wild {
-            if id.as_ref().is_none_or(|id| id.is_match(component)) && glob.is_match(tool) {
+            if id.as_ref().is_none_or(|id| id.matches(component)) && glob.matches(tool) {
                 hits.add(entry.listed);
             }
         }

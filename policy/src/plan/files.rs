@@ -4,14 +4,14 @@ use super::Subtree;
 use crate::class::{Class, Mode};
 use crate::engine::Engine;
 use crate::index::List;
-use crate::pattern::is_below;
+use crate::index::files::upwards;
 use crate::permission::{Answer, Aspect, Level};
 use crate::request::RuleId;
 use crate::rule::Matches;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The head of a pattern and what is opened there.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Opened {
     head: Vec<u8>,
     write: bool,
@@ -70,19 +70,34 @@ pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
 
 /// All pairs that meet, at the deeper head.
 fn intersect(a: &[Opened], b: &[Opened]) -> Vec<Opened> {
-    let within = |inner: &Vec<u8>, outer: &Vec<u8>| inner == outer || is_below(inner, outer);
-    let mut both = Vec::new();
-    for x in a {
-        for y in b {
-            let head = match (within(&y.head, &x.head), within(&x.head, &y.head)) {
-                (true, _) => y.head.clone(),
-                (false, true) => x.head.clone(),
-                (false, false) => continue,
-            };
-            both.push(Opened { head, write: x.write && y.write, exact: x.exact && y.exact });
+    let (mut both, mut seen) = (Vec::new(), HashSet::new());
+    let mut meet = |deeper: &Opened, other: &Opened| {
+        let opened = Opened { head: deeper.head.clone(), write: deeper.write && other.write, exact: deeper.exact && other.exact };
+        if seen.insert(opened.clone()) {
+            both.push(opened);
+        }
+    };
+    let (in_a, in_b) = (by_head(a), by_head(b));
+    for (head, opened) in &in_a {
+        for others in upwards(head).filter_map(|above| in_b.get(above)) {
+            opened.iter().for_each(|x| others.iter().for_each(|y| meet(x, y)));
+        }
+    }
+    for (head, opened) in &in_b {
+        for others in upwards(head).skip(1).filter_map(|above| in_a.get(above)) {
+            opened.iter().for_each(|y| others.iter().for_each(|x| meet(y, x)));
         }
     }
     both
+}
+
+/// What is opened at each head, each kind once.
+fn by_head(opened: &[Opened]) -> BTreeMap<&[u8], BTreeSet<&Opened>> {
+    let mut by_head: BTreeMap<&[u8], BTreeSet<&Opened>> = BTreeMap::new();
+    for opened in opened {
+        by_head.entry(&opened.head).or_default().insert(opened);
+    }
+    by_head
 }
 
 /// Take out what rules refuse as a whole; what they refuse in part, Landlock cannot say.
@@ -124,7 +139,7 @@ fn without_covered(subtrees: Vec<Subtree>) -> Vec<Subtree> {
         })
     };
     let mut kept: Vec<Subtree> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     for subtree in subtrees {
         let wider = above(&subtree.path).any(|p| by_path.get(&p).is_some_and(|write| *write || !subtree.write));
         let written = by_path.get(&subtree.path).copied().unwrap_or_default() && !subtree.write;

@@ -94,7 +94,11 @@ impl NetEntry {
 
 /// What holds for a range, or for an address with the names that it was looked up under.
 fn entry(engine: &Engine, range: IpNet, embedded: Option<Ipv4Net>, names: &[String]) -> NetEntry {
-    let query = |kind, port| NetQuery { kind, range: Some(range), literal: true, embedded, port: Some(port), names };
+    let range_of = Some(range);
+    let query = |kind, port| {
+        // However a request may spell it.
+        NetQuery { kind, range: range_of, literal: true, mapped: true, embedded, port: Some(port), names }
+    };
     let verdict = |port: u16, protocol: Protocol| {
         let sockets = lowered(engine, engine.sockets(&query(NetKind::Socket(Some(protocol)), port)).verdict);
         if protocol == Protocol::Udp || sockets == NetVerdict::Allow {

@@ -130,6 +130,9 @@ fn text(manifest: &Manifest, effective: &Effective, tools: Option<&[Tool]>) -> S
         for rule in capability.constraints.iter().flatten() {
             let _ = writeln!(out, "    declares {}", rule_text(rule));
         }
+        for (guest, host) in capability.mounts.views().into_iter().filter(|(guest, host)| guest != host) {
+            let _ = writeln!(out, "    sees {} as {}", escape(host), escape(guest));
+        }
         if let Some(class) = policy.class(&capability.class) {
             let _ = writeln!(out, "    granted: mode {} ({})", class.shown_mode(), class.source);
             rules_text(&mut out, effective, [("allow", &class.allow), ("deny", &class.deny)]);

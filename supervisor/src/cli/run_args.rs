@@ -179,21 +179,10 @@ impl From<Refused> for Failure {
 ///
 /// A preopen shows names only as far as the policy lets them be seen; a component that declares no files gets none.
 fn preopens(component: &Component) -> Vec<Preopen> {
-    let files = component.manifest.capabilities.iter().find(|c| c.class == Class::filesystem() && c.declares());
-    let Some(files) = files else { return Vec::new() };
-    let mut preopens: Vec<Preopen> = files
-        .mounts
-        .binds
-        .iter()
-        .map(|(guest, host)| {
-            let host = resolve(host.as_bytes());
-            Preopen { guest: guest.clone(), host: if host.is_empty() { b"/".to_vec() } else { host } }
-        })
-        .collect();
-    match &files.mounts.root {
-        Some(root) => preopens.push(Preopen { guest: root.clone(), host: b"/".to_vec() }),
-        None if preopens.is_empty() => preopens.push(Preopen { guest: "/".into(), host: b"/".to_vec() }),
-        None => {}
-    }
-    preopens
+    let resolved = |host: &str| match resolve(host.as_bytes()) {
+        root if root.is_empty() => b"/".to_vec(),
+        path => path,
+    };
+    let views = component.manifest.views().into_iter();
+    views.map(|(guest, host)| Preopen { guest: guest.to_owned(), host: resolved(host) }).collect()
 }

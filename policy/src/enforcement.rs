@@ -14,8 +14,8 @@ use std::fmt;
 pub enum Enforcer {
     /// The WASI hosts, in the guest child.
     HostCheck,
-    /// The supervisor, which does it on the component's behalf or not at all.
-    Supervisor,
+    /// The broker in the supervisor, which does it on the component's behalf or not at all.
+    Broker,
     /// Landlock, in the kernel.
     Landlock,
     /// The eBPF hooks on the child's cgroup.
@@ -28,7 +28,7 @@ impl fmt::Display for Enforcer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::HostCheck => "host check",
-            Self::Supervisor => "supervisor",
+            Self::Broker => "broker",
             Self::Landlock => "Landlock",
             Self::Ebpf => "eBPF",
             Self::Seccomp => "seccomp",
@@ -46,15 +46,15 @@ impl KernelPlan {
         }
         match request {
             Request::Tool { .. } | Request::Credential { .. } | Request::Consent { .. } | Request::Ui { .. } => {
-                vec![Enforcer::Supervisor]
+                vec![Enforcer::Broker]
             }
             Request::Spawn { .. } => vec![Enforcer::Seccomp],
             Request::File { access, path } => {
-                let mut layers = vec![Enforcer::HostCheck];
-                if *access != Access::Stat && !self.opens(path, *access == Access::Write) {
-                    layers.push(Enforcer::Landlock);
+                // Landlock does not see who looks at metadata.
+                if *access == Access::Stat || self.opens(path, *access == Access::Write) {
+                    return vec![Enforcer::HostCheck];
                 }
-                layers
+                vec![Enforcer::HostCheck, Enforcer::Broker, Enforcer::Landlock]
             }
             Request::Connect { addr, protocol, .. } => self.socket(addr.ip(), addr.port(), *protocol),
             Request::Http { host, port, address, .. } => {
@@ -66,7 +66,7 @@ impl KernelPlan {
                     None => vec![Enforcer::HostCheck],
                 }
             }
-            Request::Lookup { .. } => vec![Enforcer::Supervisor],
+            Request::Lookup { .. } => vec![Enforcer::Broker],
             Request::Bind { .. } => vec![Enforcer::HostCheck, Enforcer::Ebpf],
             Request::Listen { .. } => vec![Enforcer::HostCheck, Enforcer::Ebpf, Enforcer::Seccomp],
             Request::Net { .. } => vec![Enforcer::HostCheck],
@@ -78,13 +78,17 @@ impl KernelPlan {
     /// Where the host check stands alone, a guest that was taken over is not held by the rule itself; what the kernel
     /// opens for it is in [`KernelPlan::files`] and [`KernelPlan::net`].
     pub fn holders(&self, rule: &Rule, narrows: bool) -> Vec<Enforcer> {
-        use Enforcer::{Ebpf, HostCheck, Landlock, Seccomp, Supervisor};
+        use Enforcer::{Broker, Ebpf, HostCheck, Landlock, Seccomp};
         match &rule.matches {
             Matches::File { path, .. } => {
-                let meets = |subtree: &Subtree| below(&path.head, &subtree.path) || below(&subtree.path, &path.head);
-                // What is refused is held if nothing around it is opened; what is allowed, if it is a whole subtree.
-                let said = if narrows { !self.files.iter().any(meets) } else { path.tail.is_empty() };
-                if said { vec![HostCheck, Landlock] } else { vec![HostCheck] }
+                let direct = |subtree: &Subtree| subtree.exact && below(&path.head, &subtree.path);
+                match (narrows, self.files.iter().any(direct)) {
+                    // Nothing that Landlock opens holds anything that is refused.
+                    (true, false) => vec![HostCheck, Broker, Landlock],
+                    (true, true) => vec![HostCheck],
+                    (false, true) => vec![HostCheck, Landlock],
+                    (false, false) => vec![HostCheck, Broker],
+                }
             }
             // The kernel sees neither methods nor schemes.
             Matches::Http { methods, scheme, .. } if !methods.is_empty() || scheme.is_some() => vec![HostCheck],
@@ -94,12 +98,12 @@ impl KernelPlan {
                 match target {
                     Target::Range(_) | Target::Mapped(_) => vec![HostCheck, Ebpf],
                     // A name is looked up by the supervisor, which opens its addresses to the kernel's hooks.
-                    Target::Name(_) | Target::Suffix(_) if narrows => vec![HostCheck, Supervisor],
-                    Target::Name(_) | Target::Suffix(_) | Target::Any => vec![HostCheck, Supervisor, Ebpf],
+                    Target::Name(_) | Target::Suffix(_) if narrows => vec![HostCheck, Broker],
+                    Target::Name(_) | Target::Suffix(_) | Target::Any => vec![HostCheck, Broker, Ebpf],
                 }
             }
             Matches::Http { target: None, .. } | Matches::Dimensions(_) => vec![HostCheck],
-            Matches::Key(_) | Matches::Tool { .. } | Matches::Ui(_) => vec![Supervisor],
+            Matches::Key(_) | Matches::Tool { .. } | Matches::Ui(_) => vec![Broker],
             Matches::Command(_) => vec![Seccomp],
         }
     }
@@ -125,7 +129,7 @@ impl KernelPlan {
     }
 
     fn opens(&self, path: &[u8], write: bool) -> bool {
-        self.files.iter().any(|subtree| (subtree.write || !write) && below(path, &subtree.path))
+        self.files.iter().any(|subtree| subtree.exact && (subtree.write || !write) && below(path, &subtree.path))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::class::Mode;
 use crate::engine::Engine;
-use crate::index::{Hits, List};
+use crate::index::{Hits, List, bit};
 use crate::permission::{Answer, Aspect, Level};
 use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Decision, Reason, Verdict};
@@ -194,7 +194,8 @@ fn permission(aspect: Aspect, strict: Strict, hits: &Hits, stat: bool) -> Option
 impl Engine {
     /// Whether all gates let a component write to a directory and to all that could ever be below it.
     pub(crate) fn subtree_holds(&self, class: &ClassPolicy, path: &[u8]) -> bool {
-        let covered = |list| self.files.covers_subtree(list, path, true);
+        let area = self.files.area(path);
+        let covered = |list| area.is_covered(bit(list), true);
         let granted = match class.mode {
             Mode::Open => true,
             Mode::Allowlist => covered(List::Allow),
@@ -205,14 +206,13 @@ impl Engine {
             Mode::Allowlist => covered(List::ManagedAllow),
             Mode::Deny | Mode::Ask => false,
         });
-        let denied = |list| self.files.touches(list, path, false) || self.files.touches(list, path, true);
+        let denied = |list| area.is_touched(bit(list), false) || area.is_touched(bit(list), true);
         let permitted = Level::ALL.into_iter().all(|level| {
             let narrowed = [Answer::Deny, Answer::Ask].into_iter().any(|a| denied(List::Permission(level, a)));
-            let listed = !self.strict.holds(Aspect::Write, level)
-                || self.files.covers_subtree(List::Permission(level, Answer::Allow), path, true);
+            let listed = !self.strict.holds(Aspect::Write, level) || covered(List::Permission(level, Answer::Allow));
             // What may be written there could be read from another place.
             let readable = !self.strict.holds(Aspect::Read, level)
-                || self.files.covers_subtree(List::Permission(level, Answer::Allow), path, false);
+                || area.is_covered(bit(List::Permission(level, Answer::Allow)), false);
             !narrowed && listed && readable
         });
         granted && managed && permitted && covered(List::Declared) && !denied(List::Deny) && !denied(List::ManagedDeny)

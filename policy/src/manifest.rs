@@ -125,7 +125,10 @@ fn read(node: &Node, anchors: &Anchors<'_>) -> Result<Manifest, NodeError> {
             capabilities.push(capability(member, anchors)?);
             let declared = capabilities.iter().flat_map(|c: &Capability| c.constraints.iter().flatten());
             if declared.map(|rule| rule.matches.cost()).sum::<usize>() > MAX_DECLARED {
-                return Err(NodeError::new(0, format!("the globs of all capabilities take more than {MAX_DECLARED} bytes")));
+                return Err(NodeError::new(
+                    0,
+                    format!("the globs of all capabilities take more than {MAX_DECLARED} bytes"),
+                ));
             }
         }
     }

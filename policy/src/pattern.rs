@@ -189,11 +189,7 @@ impl Matcher {
 pub(crate) fn cover_below(tail: Option<&PathGlob>, below: &[u8]) -> Option<Cover> {
     let Some(tail) = tail else { return Some(Cover::Full) };
     let reach = tail.reach(below);
-    if reach.full {
-        Some(Cover::Full)
-    } else {
-        reach.on_the_way.then_some(Cover::Ancestor)
-    }
+    if reach.full { Some(Cover::Full) } else { reach.on_the_way.then_some(Cover::Ancestor) }
 }
 
 /// Whether `path` lies strictly below `directory` (the root is empty).

@@ -4,8 +4,8 @@ use crate::class::Mode;
 use crate::pattern::{Cover, Matcher, PathPattern};
 use crate::permission::Answer;
 use crate::policy::{Policy, Warning};
-use crate::rule::{Matches, Rule, Target};
 use crate::request::RuleId;
+use crate::rule::{Matches, Rule, Target};
 use crate::source::Layer;
 use std::net::IpAddr;
 

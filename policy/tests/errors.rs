@@ -175,7 +175,9 @@ fn manifests() {
             "two mounts at `/m`",
         ),
         (
-            caps(r#"{"wasi:filesystem": {"params": {"mount-root": "/m", "mounts": [{"guest": "/m/", "host": "/d"}]}}}"#),
+            caps(
+                r#"{"wasi:filesystem": {"params": {"mount-root": "/m", "mounts": [{"guest": "/m/", "host": "/d"}]}}}"#,
+            ),
             "two mounts at `/m`",
         ),
         (

@@ -467,14 +467,14 @@ fn explanations_have_their_form() {
         "write(/data/a/x) for ext:t: Deny — outside ceiling\n  \
          ceiling says deny: outside ceiling\n  \
          grant says allow: under `/data/a/**` (mode allowlist; user, config.toml:3)\n  \
-         enforced by host check, Landlock\n"
+         enforced by host check, broker, Landlock\n"
     );
     assert_eq!(
         text("read(/data/b)"),
         "read(/data/b) for ext:t: Deny — not granted\n  \
          ceiling says allow: under `/data/**` (component, act:component)\n  \
          grant says deny: not granted (mode allowlist; user, config.toml:1)\n  \
-         enforced by host check, Landlock\n"
+         enforced by host check, broker, Landlock\n"
     );
 }
 

@@ -2,28 +2,49 @@
 
 use jsonschema::{PatternOptions, ValidationError};
 use serde_json::Value;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// Largest schema in bytes.
-const MAX_SCHEMA: usize = 1 << 20;
+pub const MAX_SCHEMA: usize = 1 << 20;
 /// Largest compiled regular expression of a schema in bytes.
 const MAX_REGEX: usize = 1 << 20;
 /// Most errors that are named.
 const MAX_ERRORS: usize = 3;
+/// How long a schema with references may take.
+const LONGEST: Duration = Duration::from_secs(5);
+/// What refers to another part of a schema; an escaped spelling of it is one of the dollar.
+const REFERENCES: [&str; 4] = ["$ref", "$dynamicRef", "$recursiveRef", "\\u0024"];
 
 /// Check arguments; the error is one line.
 ///
 /// The schema comes from the component: it is bounded, remote references are never fetched, and a schema that cannot be
 /// used refuses the call.
 pub fn validate(schema: &str, arguments: &Value) -> Result<(), String> {
-    check(schema, arguments, |error| error.to_string())
+    in_time(schema, arguments, |error| error.to_string())
 }
 
 /// The same for arguments that may be secret: the error does not repeat them.
 pub fn validate_secret(schema: &str, arguments: &Value) -> Result<(), String> {
-    check(schema, arguments, |error| error.masked().to_string())
+    in_time(schema, arguments, |error| error.masked().to_string())
 }
 
-fn check(schema: &str, arguments: &Value, show: impl Fn(&ValidationError<'_>) -> String) -> Result<(), String> {
+/// A schema whose parts refer to each other can take for ever: such a one is checked by a thread of its own, which is left
+/// behind where it does.
+fn in_time(schema: &str, arguments: &Value, show: fn(&ValidationError<'_>) -> String) -> Result<(), String> {
+    if !REFERENCES.iter().any(|reference| schema.contains(reference)) {
+        return check(schema, arguments, show);
+    }
+    let (sender, receiver) = channel();
+    let (schema, arguments) = (schema.to_owned(), arguments.clone());
+    let work = move || _ = sender.send(check(&schema, &arguments, show));
+    let started = std::thread::Builder::new().name("schema".into()).spawn(work);
+    started.map_err(|e| format!("the schema cannot be checked: {e}"))?;
+    let late = format!("the schema takes more than {LONGEST:?} to check");
+    receiver.recv_timeout(LONGEST).unwrap_or(Err(late))
+}
+
+fn check(schema: &str, arguments: &Value, show: fn(&ValidationError<'_>) -> String) -> Result<(), String> {
     if schema.len() > MAX_SCHEMA {
         return Err(format!("the schema has more than {MAX_SCHEMA} bytes"));
     }
@@ -40,7 +61,7 @@ fn check(schema: &str, arguments: &Value, show: impl Fn(&ValidationError<'_>) ->
             if place.is_empty() { show(&e) } else { format!("{place}: {}", show(&e)) }
         })
         .collect();
-    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+    if errors.is_empty() { Ok(()) } else { Err(act_policy::escape(&errors.join("; "))) }
 }
 
 /// Make what all schemas share (the meta-schemas), so that the first call does not wait for it.
@@ -64,6 +85,26 @@ mod tests {
         assert!(validate(schema, &json!({})).unwrap_err().contains("\"path\" is a required property"));
         let error = validate_secret(schema, &json!({"path": 271_828})).unwrap_err();
         assert!(error.contains("/path: ") && error.contains("is not of type") && !error.contains("271828"), "{error}");
+    }
+
+    #[test]
+    fn a_schema_that_takes_for_ever_is_given_up() {
+        let mut definitions = serde_json::Map::new();
+        for n in 0..40 {
+            let next = format!("#/$defs/a{}", n + 1);
+            definitions.insert(format!("a{n}"), json!({"allOf": [{"$ref": next}, {"$ref": next, "title": "x"}]}));
+        }
+        definitions.insert("a40".into(), json!({"type": "string"}));
+        let schema = json!({"$defs": definitions, "$ref": "#/$defs/a0"}).to_string();
+        let start = std::time::Instant::now();
+        assert!(validate(&schema, &json!(5)).is_err());
+        assert!(start.elapsed() < 2 * LONGEST, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn errors_hold_no_control_characters() {
+        let error = validate("{\"pattern\": \"^\\u001b]0;x\\u0007$\"}", &json!("b")).unwrap_err();
+        assert!(!error.contains(char::is_control), "{error:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Every byte from the guest is hostile: messages are bounded by the channel, what they mean is checked against what
 //! was asked, and a guest that breaks the protocol is killed.
 
+mod bounds;
 mod open;
 mod secrets;
 
@@ -10,23 +11,23 @@ pub use open::{OpenArguments, OpenError, SESSION_ID};
 
 use crate::audit::{CallEnd, Detail, Trail};
 use crate::broker::credentials::Credentials;
+use crate::broker::files::Refusal;
 use crate::broker::resolve::{self, Resolver};
 use crate::broker::roots;
 use crate::exit::Failure;
 use crate::sandbox::spawn::Ended;
 use crate::sandbox::{Layer, Sandbox, SandboxError};
 use crate::signals::Signals;
-use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Request};
+use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Reason, Request, Verdict};
 use act_wire::{
-    ChannelError, ContentPart, GuestError, Observed, Purpose, Record, ToGuest, ToSupervisor, Tool, ToolEvent,
+    Bounded, ChannelError, ContentPart, GuestError, Observed, Purpose, Record, ToGuest, ToSupervisor, Tool, ToolEvent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Most tools that a component may list.
-const MAX_TOOLS: usize = 4096;
 /// Most messages that are handled before the other sources are looked at again.
 const BURST: usize = 64;
 
@@ -158,10 +159,7 @@ impl<'a> Session<'a> {
         let metadata = self.with_hidden(Vec::new());
         self.send(&ToGuest::ListTools { call, metadata })?;
         self.run(timeout, |message| match message {
-            ToSupervisor::Tools { call: n, result } if n == call => match &result {
-                Ok(tools) if tools.len() > MAX_TOOLS => Step::Broken(format!("more than {MAX_TOOLS} tools")),
-                _ => Step::Finished(result),
-            },
+            ToSupervisor::Tools { call: n, result } if n == call => Step::Finished(result.map(|tools| tools.0)),
             _ => Step::Unexpected,
         })
     }
@@ -182,7 +180,7 @@ impl<'a> Session<'a> {
         let limit = crate::sandbox::limits::OUTPUT;
         self.run(timeout, move |message| match message {
             ToSupervisor::Event { call: n, event: ToolEvent::Content(part) } if n == call => {
-                bytes += part.data.len() as u64;
+                bytes += bounds::weight(&part) as u64;
                 if bytes > limit {
                     return Step::Broken(format!("more than {limit} bytes of output"));
                 }
@@ -239,6 +237,7 @@ impl<'a> Session<'a> {
                 return Err(SessionError::TimedOut(timeout));
             }
             self.resolved()?;
+            self.refused_files()?;
             for _ in 0..BURST {
                 let message = match self.sandbox.channel.try_receive::<ToSupervisor>() {
                     Ok(Some((message, _))) => message,
@@ -246,7 +245,10 @@ impl<'a> Session<'a> {
                     Err(error) => return Err(self.broken(error)),
                 };
                 let step = match message {
-                    ToSupervisor::Records(records) => {
+                    ToSupervisor::Records(Bounded(records)) => {
+                        if !records.iter().all(|record| bounds::fits(&record.request)) {
+                            return Err(self.refuse("a request out of bounds".into()));
+                        }
                         self.records(&records);
                         continue;
                     }
@@ -271,6 +273,9 @@ impl<'a> Session<'a> {
                         continue;
                     }
                     ToSupervisor::Ask { ask, request, words } => {
+                        if !bounds::fits(&request) {
+                            return Err(self.refuse("a request out of bounds".into()));
+                        }
                         let allow = self.answer(&request, &words);
                         self.send(&ToGuest::Answer { ask, allow })?;
                         continue;
@@ -280,6 +285,7 @@ impl<'a> Session<'a> {
                 match step {
                     Step::Continue => {}
                     Step::Finished(value) => {
+                        self.refused_files()?;
                         self.kernel_events();
                         return Ok(value);
                     }
@@ -297,6 +303,9 @@ impl<'a> Session<'a> {
             PollFd::new(self.signals, PollFlags::IN),
             PollFd::from_borrowed_fd(self.resolver.as_fd(), PollFlags::IN),
         ];
+        if let Some(files) = &self.sandbox.files {
+            fds.push(PollFd::from_borrowed_fd(files.as_fd(), PollFlags::IN));
+        }
         if let Some(guard) = &self.sandbox.guard {
             fds.push(PollFd::from_borrowed_fd(guard.poll_fd(), PollFlags::IN));
         }
@@ -320,9 +329,17 @@ impl<'a> Session<'a> {
                         // Where the policy asks, a guest that says "allowed" has asked nobody.
                         (true, Decision::Deny | Decision::Ask) => self.trail.bypassed(policy, request, &own),
                         (false, Decision::Deny) => self.trail.judged(policy, request, &own),
+                        // By a check of the guest's own. Its word on rules counts for nothing.
+                        (false, Decision::Allow | Decision::Ask) => {
+                            let reason = match verdict.reason {
+                                own @ (Reason::SpecialFile | Reason::Malformed | Reason::NotGranted) => own,
+                                _ => Reason::Unsupported,
+                            };
+                            self.trail.judged(policy, request, &Verdict::deny(reason));
+                        }
                         // The read itself is judged and told when it comes.
                         (true, Decision::Allow) if matches!(request, Request::Credential { .. }) => {}
-                        (_, _) => self.trail.judged(policy, request, verdict),
+                        (true, Decision::Allow) => self.trail.judged(policy, request, &own),
                     }
                 }
                 // The question is what counts, and it was shown when it came.
@@ -375,10 +392,10 @@ impl<'a> Session<'a> {
             let verdict = self.engine.decide(request);
             allowed = policy.passes(&verdict);
             match verdict.decision {
+                // A request that may go is on record when the guest makes it.
+                Decision::Ask | Decision::Allow if allowed && matches!(request, Request::Http { .. }) => {}
                 Decision::Ask if allowed => self.trail.consented(policy, request, &verdict),
                 Decision::Ask => self.trail.unanswered(policy, request),
-                // An allowed request is on record when the guest makes it.
-                Decision::Allow if matches!(request, Request::Http { .. }) => {}
                 _ => self.trail.judged(policy, request, &verdict),
             }
             if !allowed {
@@ -396,22 +413,11 @@ impl<'a> Session<'a> {
     fn resolved(&mut self) -> Result<(), SessionError> {
         for answer in self.resolver.finished() {
             let mut addresses = Vec::new();
-            for address in answer.addresses {
-                let names = self.resolver.pin(address, &answer.name);
-                if !self.request_may_go(&answer.purpose, &answer.name, address) {
-                    continue;
-                }
-                let entry = NetEntry::for_address(self.engine, address, &names);
-                let refused = !entry.allows_anything();
-                let told = match &mut self.sandbox.attached {
-                    Some(attached) if !refused => attached.allow(&crate::sandbox::bpf::entry(&entry)).is_ok(),
-                    Some(_) => false,
-                    None => !refused,
-                };
-                if told {
-                    addresses.push(address);
-                } else {
-                    self.trail.warn(&format!("{} resolves to {address}, which no rule allows: dropped", answer.name));
+            if self.alias_may_be_used(&answer) {
+                for address in &answer.addresses {
+                    if self.admit(&answer, *address) {
+                        addresses.push(*address);
+                    }
                 }
             }
             self.send(&ToGuest::Resolved { ask: answer.ask, addresses })?;
@@ -419,9 +425,55 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Whether no rule refuses what a name is an alias of. It needs no rule that allows it: the name that was asked for
+    /// has one.
+    fn alias_may_be_used(&mut self, answer: &resolve::Answer) -> bool {
+        let Some(canonical) = &answer.canonical else { return true };
+        for request in resolve::requests(canonical.clone(), &answer.purpose).unwrap_or_default() {
+            let verdict = self.engine.decide(&request);
+            if verdict.reason == Reason::DeniedByRule {
+                self.trail.judged(self.engine.policy(), &request, &verdict);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Judge one address of a name, and open the kernel's tables for it.
+    fn admit(&mut self, answer: &resolve::Answer, address: IpAddr) -> bool {
+        let name = &answer.name;
+        let Some(names) = self.resolver.pin(address, name) else {
+            self.trail.warn_once(&format!("{name} resolves to {address}, which has too many names already: dropped"));
+            return false;
+        };
+        if !self.request_may_go(&answer.purpose, name, address) {
+            return false;
+        }
+        let entry = NetEntry::for_address(self.engine, address, &names);
+        if !entry.allows_anything() {
+            let rule = entry.refusing_rule();
+            let reason = if rule.is_some() { Reason::DeniedByRule } else { Reason::NotGranted };
+            let verdict = Verdict { rule, ..Verdict::deny(reason) };
+            self.trail.address(self.engine.policy(), &answer.purpose, name, address, &verdict);
+            return false;
+        }
+        match &mut self.sandbox.attached {
+            Some(attached) => match attached.allow(&crate::sandbox::bpf::entry(&entry)) {
+                Ok(()) => true,
+                Err(error) => {
+                    let reason = crate::sandbox::start::with_sources(&error);
+                    self.trail
+                        .warn_once(&format!("the kernel cannot be told of {address} ({name}): {reason}: dropped"));
+                    false
+                }
+            },
+            None => true,
+        }
+    }
+
     /// Judge the request of `wasi:http` that a name was looked up for with one of its addresses. A refusal is on record
     /// here, for the guest never hears of the address; what is allowed is on record when the guest connects to it.
-    fn request_may_go(&mut self, purpose: &Purpose, name: &str, address: std::net::IpAddr) -> bool {
+    fn request_may_go(&mut self, purpose: &Purpose, name: &str, address: IpAddr) -> bool {
         let Some(request) = resolve::http_request(purpose, name, Some(address)) else { return true };
         let verdict = self.engine.decide(&request);
         let refused = verdict.decision == Decision::Deny;
@@ -441,6 +493,21 @@ impl<'a> Session<'a> {
             self.trail.warn(&problem);
         }
         self.send(&ToGuest::Roots { ask, certificates })
+    }
+
+    /// What the broker for files refused: the guest's own check let it pass.
+    fn refused_files(&mut self) -> Result<(), SessionError> {
+        let Some(files) = &self.sandbox.files else { return Ok(()) };
+        let policy = self.engine.policy();
+        let (refusals, lost) = files.refusals();
+        self.trail.lost_refusals(lost);
+        for refusal in refusals {
+            match refusal {
+                Refusal::Denied(request, verdict) => self.trail.broker(policy, &request, &verdict),
+                Refusal::Broken(what) => return Err(self.refuse(what)),
+            }
+        }
+        Ok(())
     }
 
     fn kernel_events(&mut self) {
@@ -482,6 +549,7 @@ impl<'a> Session<'a> {
             }
             Ok(Ended::Signal(signal)) => SessionError::Crashed(format!("signal {signal}")),
             Ok(Ended::Exit(code)) => SessionError::Crashed(format!("exit code {code}")),
+            Ok(Ended::Hung) => SessionError::Protocol("it closed the channel and did not end".into()),
             Err(e) => SessionError::Crashed(e.to_string()),
         }
     }

@@ -154,7 +154,7 @@ fn compile(component: &Component, compiler: OwnedFd, signals: &Signals) -> Resul
     }
     // Code and error message come through one pipe; the exit code tells which it was.
     let shown = &component.reference;
-    match child.wait() {
+    match child.end() {
         Ok(Ended::Exit(0)) if !out.is_empty() => Ok(out),
         Ok(Ended::Exit(_)) => {
             /// Longest message that is shown, in characters.
@@ -163,6 +163,7 @@ fn compile(component: &Component, compiler: OwnedFd, signals: &Signals) -> Resul
             Err(Failure::failed(format!("{shown}: not a valid component: {}", act_policy::escape(&message))))
         }
         Ok(Ended::Signal(signal)) => Err(Failure::killed(format!("{shown}: signal {signal} killed the compiler"))),
+        Ok(Ended::Hung) => Err(Failure::failed(format!("{shown}: the compiler did not end"))),
         Err(e) => Err(Failure::failed(format!("{shown}: the compiler: {e}"))),
     }
 }

@@ -11,6 +11,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::{Duration, Instant};
 
+/// Longest truth value in CBOR, in bytes.
+const MAX_HINT: usize = 16;
 /// Longest text of arguments that `--audit-args` prints, in characters.
 const LONGEST_ARGUMENTS: usize = 8192;
 /// Most tools that are named when one is not found.
@@ -18,7 +20,7 @@ const MAX_NAMED: usize = 20;
 
 /// A truth value of a tool's metadata, for example `std:read-only`.
 pub fn hint(tool: &Tool, key: &str) -> Option<bool> {
-    let (_, value) = tool.metadata.iter().find(|(k, _)| k == key)?;
+    let (_, value) = tool.metadata.iter().find(|(k, value)| k == key && value.len() <= MAX_HINT)?;
     values::from_cbor(value).ok()?.as_bool()
 }
 
@@ -30,6 +32,24 @@ pub fn listed(engine: &Engine, tool: &str) -> bool {
 fn tool_request(engine: &Engine, tool: &str) -> Request {
     let component = engine.policy().component.clone().unwrap_or_default();
     Request::Tool { component, tool: tool.to_owned() }
+}
+
+/// Judge the call of a tool itself; `shown` is what the trail shows of its arguments. A refusal has its line in the trail,
+/// and tells whoever called no more than that.
+pub fn judge(engine: &Engine, trail: &mut Trail, tool: &str, shown: &str) -> Result<(), GuestError> {
+    let policy = engine.policy();
+    let request = tool_request(engine, tool);
+    let verdict = engine.decide(&request);
+    if policy.passes(&verdict) {
+        return Ok(());
+    }
+    match verdict.decision {
+        Decision::Ask => trail.unanswered(policy, &request),
+        Decision::Allow | Decision::Deny => trail.judged(policy, &request, &verdict),
+    }
+    trail.call(tool, CallEnd::Refused, Duration::ZERO, shown, 0);
+    let message = format!("the policy does not let the tool `{}` be called; another tool may do", escape(tool));
+    Err(GuestError { kind: "std:capability-denied".into(), message })
 }
 
 /// A call that is ready to be made.
@@ -54,22 +74,9 @@ impl Call {
         Ok(Self { tool, arguments, encoded, shown })
     }
 
-    /// Judge the call itself. A refusal has its line in the trail, and tells whoever called no more than that.
+    /// Judge the call itself.
     pub fn judge(&self, engine: &Engine, trail: &mut Trail) -> Result<(), GuestError> {
-        let policy = engine.policy();
-        let request = tool_request(engine, &self.tool);
-        let verdict = engine.decide(&request);
-        if policy.passes(&verdict) {
-            return Ok(());
-        }
-        match verdict.decision {
-            Decision::Ask => trail.unanswered(policy, &request),
-            Decision::Allow | Decision::Deny => trail.judged(policy, &request, &verdict),
-        }
-        trail.call(&self.tool, CallEnd::Refused, Duration::ZERO, &self.shown, 0);
-        let message =
-            format!("the policy does not let the tool `{}` be called; another tool may do", escape(&self.tool));
-        Err(GuestError { kind: "std:capability-denied".into(), message })
+        judge(engine, trail, &self.tool, &self.shown)
     }
 
     /// Find the tool, check the arguments, make the call, and write its line of the trail.

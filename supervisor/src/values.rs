@@ -11,6 +11,8 @@ use serde_json::Value as Json;
 
 /// Deepest nesting of a value, in either form.
 const MAX_DEPTH: usize = 64;
+/// Most bytes of a value that is read, but for a single string.
+const MAX_STRUCTURE: usize = 4 << 20;
 
 /// Why a value could not be converted.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +40,11 @@ pub fn to_cbor(json: &Json) -> Result<Vec<u8>, ValueError> {
 
 /// CBOR → JSON.
 pub fn from_cbor(bytes: &[u8]) -> Result<Json, ValueError> {
+    // One text or byte string is as large as it is; anything else grows many times in memory.
+    let string = bytes.first().is_some_and(|byte| matches!(byte >> 5, 2 | 3));
+    if bytes.len() > MAX_STRUCTURE && !string {
+        return Err(ValueError::Malformed(format!("more than {MAX_STRUCTURE} bytes of lists and maps")));
+    }
     let mut rest = bytes;
     let value: Cbor = ciborium::de::from_reader_with_recursion_limit(&mut rest, MAX_DEPTH)
         .map_err(|e| ValueError::Malformed(e.to_string().replace('\n', " ")))?;

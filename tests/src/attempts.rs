@@ -175,6 +175,8 @@ pub fn run(name: &str, places: &Places) -> Outcome {
         _ => {}
     }
     let buffer = room.as_mut_ptr();
+    // Nothing is changed, and yet the right to change is needed.
+    let now = [libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT }; 2];
     match name {
         "execve" => {
             let argv = [c"true".as_ptr(), null()];
@@ -248,6 +250,7 @@ pub fn run(name: &str, places: &Places) -> Outcome {
         "open cgroup.procs" => open(&places.procs, libc::O_WRONLY).map(drop),
         "open the file" => open(&places.file, libc::O_RDWR).map(drop),
         "chmod" => raw!(libc::SYS_fchmodat, libc::AT_FDCWD, file.as_ptr(), 0o644),
+        "utimensat" => raw!(libc::SYS_utimensat, libc::AT_FDCWD, c"/etc/passwd".as_ptr(), now.as_ptr(), 0),
         "chown" => raw!(libc::SYS_fchownat, libc::AT_FDCWD, file.as_ptr(), 0, 0, 0),
         "setxattr" => raw!(libc::SYS_setxattr, file.as_ptr(), c"user.act".as_ptr(), c"x".as_ptr(), 1, 0),
         "inotify" => raw!(libc::SYS_inotify_init1, 0),

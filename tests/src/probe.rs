@@ -33,7 +33,7 @@ impl Probe {
         require(root())?;
         let mut world = World::new()?;
         world.replace_guest(Path::new(program));
-        world.file("file", "text");
+        world.file("data/file", "text");
         let component = world.pack(Guest::Files, &[("/**", "rw")], &json!([{ "cidr": "0.0.0.0/0" }]));
         let mut servers = Server::same_port(&["127.0.0.1", "127.0.0.2"]).unwrap();
         servers.push(Server::start("127.0.0.1").unwrap());
@@ -46,7 +46,7 @@ impl Probe {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let ports = [0, 2].map(|n| self.servers[n].port().to_string());
         let [port, other] = ports;
-        [text(&self.world.path("file")), text(&procs), port, other]
+        [text(&self.world.path("data/file")), text(&procs), port, other]
     }
 
     fn arguments(&self, names: &[&str]) -> Value {
@@ -86,10 +86,10 @@ impl Probe {
         self.servers.iter().map(Server::accepted).collect()
     }
 
-    /// A grant to write the file and to connect to the first server.
+    /// A grant to write the folder with the file and to connect to the first server.
     pub fn grants(&self) -> Vec<String> {
         let socket = format!("sockets=127.0.0.1:{}/tcp", self.servers[0].port());
-        vec!["--allow".into(), "fs={D}/file".into(), "--allow".into(), socket]
+        vec!["--allow".into(), "fs={D}/data".into(), "--allow".into(), socket]
     }
 
     /// What came of each attempt.

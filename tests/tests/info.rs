@@ -37,7 +37,7 @@ fn manifests() {
         "granted: mode allowlist (cli, <command line> --allow fs={D}/data/**:ro)",
         "allow {D}/data/**:ro ro",
         "deny {D}/data/secret/**",
-        "landlock {D}/data ro (wider than the rules",
+        "broker {D}/data ro",
     ] {
         text.prints(&world.fill(part));
     }

@@ -33,7 +33,7 @@ impl By {
     }
 }
 
-/// Under a grant to write one file and to connect to one TCP address.
+/// Under a grant to write one folder and to connect to one TCP address.
 const GRANTED: &[(&str, By)] = &[
     ("open the file", By::Nobody),
     ("connect 127.0.0.1", By::Nobody),
@@ -89,6 +89,7 @@ const GRANTED: &[(&str, By)] = &[
     ("seccomp", By::Seccomp),
     ("ioctl TIOCSTI", By::Seccomp),
     ("fcntl F_SETOWN", By::Seccomp),
+    ("utimensat", By::Seccomp),
     ("chmod", By::Seccomp),
     ("chown", By::Seccomp),
     ("setxattr", By::Seccomp),

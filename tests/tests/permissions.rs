@@ -68,12 +68,12 @@ fn explain_with_a_component_tells_both_gates_and_who_holds_it() {
         .exits(0)
         .prints("read(/etc/passwd) for ext:t: Deny — outside ceiling")
         .prints("  ceiling says deny: outside ceiling")
-        .prints("  enforced by host check, Landlock");
+        .prints("  enforced by host check, broker, Landlock");
     asked("read({D}/secret/k)", &["--allow", "fs"])
         .prints("for ext:t: Deny — `read(")
         .prints("[user] ~/.config/act/config.toml:2")
-        // It lies in a tree that Landlock opens: nothing but the host check holds it.
-        .prints("  enforced by host check only");
+        // The tree around it is not opened by Landlock, but file by file by the broker.
+        .prints("  enforced by host check, broker, Landlock");
     asked("read({D}/a.txt)", &["--allow", "fs"]).prints("for ext:t: Allow — ");
     asked("read({D}/a.txt)", &[]).prints("for ext:t: Ask — ").prints("grant says ask");
     asked("read({D}/a.txt)", &["--deny", "fs"])
@@ -88,7 +88,7 @@ fn explain_with_a_component_tells_both_gates_and_who_holds_it() {
     let value: Value = serde_json::from_str(&json.exits(0).text()).unwrap();
     assert_eq!((&value["verdict"], &value["subject"]), (&json!("deny"), &json!("ext:t")));
     assert_eq!((&value["rule"]["layer"], &value["rule"]["line"]), (&json!("user"), &json!(2)));
-    assert_eq!(value["enforced_by"], json!(["host-check"]));
+    assert_eq!(value["enforced_by"], json!(["host-check", "broker", "landlock"]));
     case("what cannot be asked");
     for (arguments, what) in [
         (&["read(./*)"][..], "a pattern"),
@@ -137,6 +137,39 @@ fn what_is_explained_is_what_happens() {
     case("consent never");
     read(&world, &component, "{D}/a.txt", &["--consent", "never"]).exits(4).says("consent never");
     read(&world, &component, "{D}/a.txt", &["--consent", "maybe"]).exits(2).says("maybe");
+}
+
+/// A descriptor for reading and writing reads, and so does what is moved or linked to where reading is allowed.
+#[test]
+fn a_read_rule_holds_by_whatever_way() {
+    let Some((world, component)) = world("[permissions]\ndeny = [\"read({D}/secret/**)\"]\n") else { return };
+    let open = |path: &str, flags: &str| ("open", json!({ "path": format!("{{D}}/{path}"), "flags": flags }));
+    let two = |from: &str, to: &str| json!({ "from": format!("{{D}}/{from}"), "to": format!("{{D}}/{to}") });
+    let rows = [
+        (open("secret/k", "read"), false),
+        (open("secret/k", "write"), true),
+        (open("secret/k", "read,write"), false),
+        (open("secret/new", "create,read,write"), false),
+        (open("secret/new", "create,write"), true),
+        // Neither reading nor writing was asked for: such a descriptor reads.
+        (open("secret/new", "truncate"), false),
+        (("rename", two("secret/k", "k")), false),
+        (("hardlink", two("secret/k", "k")), false),
+        (("rename", two("secret", "public")), false),
+        (("rename", two("a.txt", "secret/a.txt")), true),
+    ];
+    for ((tool, arguments), passes) in &rows {
+        case(&format!("{tool} {arguments}"));
+        let run = world.call(&component, tool, arguments, &["--allow", "fs"]);
+        assert_eq!(run.code, Some(if *passes { 0 } else { 4 }), "{}", run.err);
+        assert!(world.path("secret/k").exists() && !world.path("k").exists());
+    }
+    case("control: without the rule all of it works");
+    configure(&world, "");
+    world.file("a.txt", "text of a");
+    for ((tool, arguments), _) in rows.iter().filter(|((tool, _), _)| *tool == "open" || *tool == "hardlink") {
+        world.call(&component, tool, arguments, &["--allow", "fs"]).exits(0);
+    }
 }
 
 #[test]

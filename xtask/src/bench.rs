@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: how long does one `act call` take, beside another program's?
+//! `cargo xtask bench`: how long does one `act call` take, beside another program's? And `cargo xtask bench policy`: how
+//! long does a decision?
 //!
 //! The two run in turns (ABAB…), so that what else the machine does hits both alike. Medians are compared.
 
@@ -14,6 +15,9 @@ use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// What to measure; `policy` takes nine minutes
+    #[arg(default_value = "calls", value_enum)]
+    what: What,
     /// The other program; without this, act-cli 0.14.6 is fetched from the Python package index
     #[arg(long, value_name = "PATH")]
     peer: Option<PathBuf>,
@@ -23,6 +27,14 @@ pub(crate) struct Arguments {
     /// Number of pairs
     #[arg(short = 'n', long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum What {
+    /// Whole calls, beside another program
+    Calls,
+    /// The policy engine, beside cedar-policy; see policy/bench
+    Policy,
 }
 
 const PEER: &str = "act-cli==0.14.6";
@@ -38,6 +50,10 @@ const CASES: &[(&str, &str, &str)] = &[
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::packages::install()?;
+    if arguments.what == What::Policy {
+        let bench = ["run", "--release", "--locked", "--manifest-path", "policy/bench/Cargo.toml"];
+        return process::run(process::cargo()?.args(bench));
+    }
     let ours = match &arguments.act {
         Some(path) => path.clone(),
         None => build::programs()?.join("act"),

@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn build() -> Result<PathBuf> {
     let version = process::output(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("`rustc -vV` names no host")?;
-    let target = project::target()?.join("fuzz");
+    let target = project::fuzz_target(host)?;
     let mut cargo = process::cargo()?;
     cargo.args(["build", "--release", "--locked", "--bins", "--manifest-path", "policy/fuzz/Cargo.toml"]);
     // With a target, the flags are not for build scripts and macros.

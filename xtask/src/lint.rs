@@ -23,7 +23,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let clippy = ["clippy", "--release", "--locked", "--all-targets"];
     let strict = ["--", "-D", "warnings"];
     process::run(process::cargo()?.args(clippy).args(["--features", "vm-tests/vm"]).args(strict))?;
+    // Its own workspace, without dependencies that the tests do not need.
+    let fuzz = ["--manifest-path", "policy/fuzz/Cargo.toml"];
+    process::run(process::cargo()?.args(clippy).args(fuzz).args(strict))?;
     if arguments.all {
+        // With cedar-policy.
+        let bench = ["--manifest-path", "policy/bench/Cargo.toml"];
+        process::run(process::cargo()?.args(clippy).args(bench).args(strict))?;
         // One by one, as they are built: together, cargo would merge their features.
         for package in RUNTIME {
             process::run(process::cargo()?.args(clippy).args(["-p", package]).args(strict))?;

@@ -35,20 +35,27 @@ pub(crate) fn target() -> Result<PathBuf> {
     let lock = root()?.join("Cargo.lock");
     let lock = std::fs::read(&lock).with_context(|| format!("read {}", lock.display()))?;
     let folder = cache()?.join(format!("target-{version}-{}", key(&[&lock])));
-    forget_other_tree(&folder)?;
+    forget_other_tree(&folder, &["release"])?;
+    Ok(folder)
+}
+
+/// The folder below [`target`] for the fuzzers, which are built with flags of their own.
+pub(crate) fn fuzz_target(host: &str) -> Result<PathBuf> {
+    let folder = target()?.join("fuzz");
+    forget_other_tree(&folder, &["release", &format!("{host}/release")])?;
     Ok(folder)
 }
 
 /// Cargo takes what another copy of the sources left in the same target folder for up to date if these sources are
 /// older. So the packages of this project are built anew when the folder was last used from another place; what they
 /// depend on stays.
-fn forget_other_tree(target: &Path) -> Result<()> {
+fn forget_other_tree(target: &Path, profiles: &[&str]) -> Result<()> {
     let (mark, root) = (target.join(".tree"), root()?);
     if std::fs::read(&mark).is_ok_and(|last| last == root.as_os_str().as_encoded_bytes()) {
         return Ok(());
     }
-    let fingerprints = std::fs::read_dir(target.join("release/.fingerprint")).into_iter().flatten();
-    for entry in fingerprints {
+    let fingerprints = profiles.iter().map(|profile| target.join(profile).join(".fingerprint"));
+    for entry in fingerprints.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten() {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if ["act-", "xtask-", "vm-tests-"].iter().any(|ours| name.starts_with(ours)) {

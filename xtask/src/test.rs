@@ -19,7 +19,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let guests = guests::build()?;
     let object = object()?;
     if arguments.nextest.is_empty() {
-        doc_tests()?;
+        quiet_tests("doc tests", &["--doc"])?;
+        quiet_tests("seeds of the fuzz targets", &["--manifest-path", "policy/fuzz/Cargo.toml", "--test", "seeds"])?;
     }
     // Last, so that its summary ends the output.
     let config = project::root()?.join("xtask/nextest.toml");
@@ -50,18 +51,18 @@ fn object() -> Result<Option<PathBuf>> {
     Ok((!same).then_some(rebuilt))
 }
 
-/// Runs the examples in the documentation; their output is shown only if one fails.
-fn doc_tests() -> Result<()> {
+/// Runs tests that nextest cannot, such as the examples in the documentation; their output is shown only if one fails.
+fn quiet_tests(what: &str, arguments: &[&str]) -> Result<()> {
     let mut cargo = process::cargo()?;
-    cargo.args(["test", "--release", "--locked", "--doc"]).stderr(Stdio::inherit());
+    cargo.args(["test", "--release", "--locked"]).args(arguments).stderr(Stdio::inherit());
     eprintln!("$ {}", process::show(&cargo));
     let output = cargo.output().context("cannot start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
-        bail!("doc tests failed: {}\n{text}", output.status);
+        bail!("{what} failed: {}\n{text}", output.status);
     }
     let passed = text.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     let passed: u32 = passed.filter_map(|line| line.split(' ').next()?.parse::<u32>().ok()).sum();
-    eprintln!("doc tests: {passed} ok");
+    eprintln!("{what}: {passed} ok");
     Ok(())
 }

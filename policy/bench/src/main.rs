@@ -15,11 +15,6 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 0x00ac_7001;
 const SIZES: [usize; 4] = [10, 1_000, 10_000, 100_000];
-/// Globs cost a regular expression each: more of them is a matter of minutes.
-const MOST_GLOBS: usize = 10_000;
-/// Lowering for the kernel compares rules with each other.
-const MOST_LOWERED: usize = 10_000;
-
 /// With fewer batches than this, the slowest one in a hundred is not known.
 const ENOUGH: usize = 100;
 /// Parts that can be named on the command line.
@@ -70,9 +65,6 @@ fn decisions(budget: &Budget) -> Result<()> {
     for shape in Shape::ALL {
         let mut first = None;
         for size in SIZES {
-            if shape == Shape::FileGlob && size > MOST_GLOBS {
-                continue;
-            }
             let read = act::Text::new(&rules::rules(shape, size)).read()?;
             let (engine, _) = read.engine(&manifest, false)?;
             let requests: Vec<_> = rules::requests(shape, size, &mut Random(SEED)).iter().map(act::request).collect();
@@ -106,17 +98,16 @@ fn compiling(budget: &Budget) -> Result<()> {
     let manifest = act::manifest();
     for size in [1_000, 10_000, 100_000] {
         let mixed = ("a third each", rules::mixed(size));
-        let shapes = Shape::ALL.into_iter().filter(|shape| *shape != Shape::FileGlob || size <= MOST_GLOBS);
-        let shapes = shapes.map(|shape| (shape.as_str(), rules::rules(shape, size)));
+        let shapes = Shape::ALL.into_iter().map(|shape| (shape.as_str(), rules::rules(shape, size)));
         for (name, rules) in std::iter::once(mixed).chain(shapes) {
-            compiled(name, &rules, size <= MOST_LOWERED, &manifest, budget.compile)?;
+            compiled(name, &rules, &manifest, budget.compile)?;
         }
     }
     println!();
     Ok(())
 }
 
-fn compiled(name: &str, rules: &[Rule], lower: bool, manifest: &act_policy::Manifest, budget: Duration) -> Result<()> {
+fn compiled(name: &str, rules: &[Rule], manifest: &act_policy::Manifest, budget: Duration) -> Result<()> {
     let text = act::Text::new(rules);
     let reading = median(budget / 4, 1, || {
         let start = Instant::now();
@@ -130,18 +121,13 @@ fn compiled(name: &str, rules: &[Rule], lower: bool, manifest: &act_policy::Mani
         compile.push(nanoseconds(steps.compile));
         anyhow::Ok(steps.resolve + steps.compile)
     })?;
-    let all = if lower {
-        let all = median(budget / 2, 1, || {
-            let (_, steps) = read.engine(manifest, true)?;
-            let lowered = steps.plan.unwrap_or_default();
-            plan.push(nanoseconds(lowered));
-            anyhow::Ok(steps.resolve + steps.compile + lowered)
-        })?;
-        time(all)
-    } else {
-        "not run".into()
-    };
-    let plan = if plan.is_empty() { "not run".into() } else { time(Times::of(plan).rank(50)) };
+    let all = median(budget / 2, 1, || {
+        let (_, steps) = read.engine(manifest, true)?;
+        let lowered = steps.plan.unwrap_or_default();
+        plan.push(nanoseconds(lowered));
+        anyhow::Ok(steps.resolve + steps.compile + lowered)
+    })?;
+    let (plan, all) = (time(Times::of(plan).rank(50)), time(all));
     let (resolve, compile) = (Times::of(resolve).rank(50), Times::of(compile).rank(50));
     println!(
         "| {} | {name} | {} | {} | {} | {} | {plan} | {all} |",

@@ -166,6 +166,7 @@ fn named(target: &Target, ports: &[u16], all: &mut Vec<Request>) {
             hosts(&format!("x.{suffix}"), ports, all);
             hosts(&format!("x{suffix}"), ports, all);
         }
+        Target::Mapped(address) => hosts(&address.to_ipv6_mapped().to_string(), ports, all),
         Target::Range(net) => {
             connections(net.network(), ports, &[], all);
             connections(net.broadcast(), ports, &[], all);

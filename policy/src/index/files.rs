@@ -1,6 +1,6 @@
 //! Path patterns by their literal heads: a look-up costs the depth of the path.
 
-use super::{Hits, List, Listed, bit};
+use super::{Hits, Listed, bit};
 use crate::glob::PathGlob;
 use crate::pattern::{Cover, PathPattern, PatternError, cover_below};
 use std::collections::HashMap;
@@ -115,19 +115,55 @@ impl FileIndex {
         hits
     }
 
-    /// Whether one rule of a list covers a directory and all that could ever be below it.
-    pub(crate) fn covers_subtree(&self, list: List, path: &[u8], write: bool) -> bool {
-        let mut of_list = self.candidates(path).filter(|(e, _)| e.listed.list == list && e.speaks.of(write));
-        of_list.any(|(entry, below)| entry.tail.as_ref().is_none_or(|tail| tail.reach(below).subtree))
+    /// What the rules say of a directory and all that could ever be below it.
+    pub(crate) fn area(&self, path: &[u8]) -> Area {
+        let mut area = Area::default();
+        if let Some(place) = self.places.get(path) {
+            area.touched = place.above;
+        }
+        for (entry, below) in self.candidates(path) {
+            let mask = bit(entry.listed.list);
+            let (touched, covered) = match &entry.tail {
+                None => (true, true),
+                Some(tail) => {
+                    let reach = tail.reach(below);
+                    (reach.full || reach.on_the_way, reach.subtree)
+                }
+            };
+            for (i, speaks) in [entry.speaks.reads, entry.speaks.writes].into_iter().enumerate() {
+                if let (true, true, Some(lists)) = (speaks, touched, area.touched.get_mut(i)) {
+                    *lists |= mask;
+                }
+                if let (true, true, Some(lists)) = (speaks, covered, area.covered.get_mut(i)) {
+                    *lists |= mask;
+                }
+            }
+        }
+        area
+    }
+}
+
+/// What the rules say of a directory and all below it: one bit for each list, for reading and for writing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Area {
+    /// One rule covers all of it.
+    covered: [u16; 2],
+    /// A rule covers it, or could cover something below it.
+    touched: [u16; 2],
+}
+
+impl Area {
+    /// Whether one rule of one of these lists covers all of it.
+    pub(crate) fn is_covered(&self, lists: u16, write: bool) -> bool {
+        either(self.covered, write) & lists != 0
     }
 
-    /// Whether any rule of a list covers a path or could cover something below it.
-    pub(crate) fn touches(&self, list: List, path: &[u8], write: bool) -> bool {
-        let below = self.places.get(path).is_some_and(|place| {
-            let [reads, writes] = place.above;
-            (if write { writes } else { reads }) & bit(list) != 0
-        });
-        let mut of_list = self.candidates(path).filter(|(e, _)| e.listed.list == list && e.speaks.of(write));
-        of_list.any(|(entry, rest)| cover_below(entry.tail.as_ref(), rest).is_some()) || below
+    /// Whether a rule of these lists covers it or could cover something below it.
+    pub(crate) fn is_touched(&self, lists: u16, write: bool) -> bool {
+        either(self.touched, write) & lists != 0
     }
+}
+
+const fn either([reads, writes]: [u16; 2], write: bool) -> u16 {
+    if write { writes } else { reads }
 }

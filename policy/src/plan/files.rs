@@ -3,8 +3,8 @@
 use super::Subtree;
 use crate::class::{Class, Mode};
 use crate::engine::Engine;
-use crate::index::List;
 use crate::index::files::upwards;
+use crate::index::{List, bit};
 use crate::permission::{Answer, Aspect, Level};
 use crate::request::RuleId;
 use crate::rule::Matches;
@@ -64,7 +64,10 @@ pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
         let lists: Vec<Opened> = reads.chain(writes).map(|o| Opened { exact: false, ..o }).collect();
         opened = intersect(&opened, &lists);
     }
-    let narrowed: Vec<Subtree> = opened.into_iter().filter_map(|o| narrow(engine, o)).collect();
+    let answers = if policy.asks_pass() { &[Answer::Deny][..] } else { &[Answer::Deny, Answer::Ask] };
+    let permissions = Level::ALL.into_iter().flat_map(|level| answers.iter().map(move |a| List::Permission(level, *a)));
+    let refusing = [List::Deny, List::ManagedDeny].into_iter().chain(permissions).fold(0, |all, list| all | bit(list));
+    let narrowed: Vec<Subtree> = opened.into_iter().filter_map(|o| narrow(engine, refusing, o)).collect();
     without_covered(narrowed)
 }
 
@@ -72,7 +75,11 @@ pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
 fn intersect(a: &[Opened], b: &[Opened]) -> Vec<Opened> {
     let (mut both, mut seen) = (Vec::new(), HashSet::new());
     let mut meet = |deeper: &Opened, other: &Opened| {
-        let opened = Opened { head: deeper.head.clone(), write: deeper.write && other.write, exact: deeper.exact && other.exact };
+        let opened = Opened {
+            head: deeper.head.clone(),
+            write: deeper.write && other.write,
+            exact: deeper.exact && other.exact,
+        };
         if seen.insert(opened.clone()) {
             both.push(opened);
         }
@@ -100,26 +107,17 @@ fn by_head(opened: &[Opened]) -> BTreeMap<&[u8], BTreeSet<&Opened>> {
     by_head
 }
 
-/// Take out what rules refuse as a whole; what they refuse in part, Landlock cannot say.
-fn narrow(engine: &Engine, opened: Opened) -> Option<Subtree> {
-    let asks_pass = engine.policy().asks_pass();
-    let permissions = Level::ALL.into_iter().flat_map(|level| {
-        let answers = if asks_pass { &[Answer::Deny][..] } else { &[Answer::Deny, Answer::Ask] };
-        answers.iter().map(move |answer| List::Permission(level, *answer))
-    });
-    let lists: Vec<List> = [List::Deny, List::ManagedDeny].into_iter().chain(permissions).collect();
-    let Opened { head, mut write, mut exact } = opened;
-    let refused = |write| lists.iter().any(|list| engine.files.covers_subtree(*list, &head, write));
-    let (reads, writes) = (!refused(false), write && !refused(true));
+/// Take out what rules of the refusing lists refuse as a whole; what they refuse in part, Landlock cannot say.
+fn narrow(engine: &Engine, refusing: u16, opened: Opened) -> Option<Subtree> {
+    let Opened { head, write, exact } = opened;
+    let area = engine.files.area(&head);
+    let (reads, writes) = (!area.is_covered(refusing, false), write && !area.is_covered(refusing, true));
     if !reads && !writes {
         return None;
     }
-    if writes != write {
-        write = false;
-    }
-    let touched = |write| lists.iter().any(|list| engine.files.touches(*list, &head, write));
-    exact = exact && reads && !touched(false) && !(write && touched(true));
-    Some(Subtree { path: head, write, exact })
+    let touched = |write| area.is_touched(refusing, write);
+    let exact = exact && reads && !touched(false) && !(writes && touched(true));
+    Some(Subtree { path: head, write: writes, exact })
 }
 
 /// Leave out what a wider subtree opens anyway.

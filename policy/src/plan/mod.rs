@@ -12,21 +12,21 @@ use ipnet::IpNet;
 /// The policy as the kernel layers enforce it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelPlan {
-    /// Subtrees for Landlock.
+    /// Where something may be opened: exact subtrees for Landlock, areas of the broker.
     pub files: Vec<Subtree>,
     /// Tables for the eBPF hooks.
     pub net: NetPlan,
 }
 
-/// A subtree that Landlock opens.
+/// A subtree in which something may be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subtree {
     /// Absolute path; empty for the root.
     pub path: Vec<u8>,
     /// Whether writing is included.
     pub write: bool,
-    /// Whether the rules say the same as the subtree: no glob below it, no deny inside. Where they do not, the host
-    /// check alone holds the difference.
+    /// Whether the rules say the same as the subtree: no glob below it, no deny inside, nothing to ask. Landlock opens
+    /// such a subtree and nothing else; in any other the broker opens each file.
     pub exact: bool,
 }
 

@@ -85,6 +85,15 @@ impl NetEntry {
         self.default == NetVerdict::Allow || self.ports.iter().any(|range| range.verdict == NetVerdict::Allow)
     }
 
+    /// The deny rule that refuses some port of it, if one does.
+    pub fn refusing_rule(&self) -> Option<RuleId> {
+        let verdicts = std::iter::once(self.default).chain(self.ports.iter().map(|range| range.verdict));
+        verdicts.into_iter().find_map(|verdict| match verdict {
+            NetVerdict::Denied(rule) => Some(rule),
+            NetVerdict::Allow | NetVerdict::Unlisted => None,
+        })
+    }
+
     /// The entry of one address that was looked up under the given names in this run.
     pub fn for_address(engine: &Engine, address: IpAddr, names: &[String]) -> Self {
         let (range, embedded) = forms(address);

@@ -3,7 +3,7 @@
 use crate::outbox::Outbox;
 use crate::ticker::{Busy, Ticker};
 use act_host::{Component, Events, Prepared, Sessions, State, Tools};
-use act_wire::{CallId, GuestError, NOT_STARTED, ToSupervisor, ToolEvent};
+use act_wire::{Bounded, CallId, GuestError, NOT_STARTED, ToSupervisor, ToolEvent};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -129,7 +129,7 @@ impl Running {
     fn end(&self, call: CallId, result: Result<Answer, GuestError>) {
         let Some((kind, _busy)) = self.calls().remove(&call) else { return };
         let message = match (kind, result) {
-            (Kind::List, Ok(Answer::Tools(tools))) => ToSupervisor::Tools { call, result: Ok(tools) },
+            (Kind::List, Ok(Answer::Tools(tools))) => ToSupervisor::Tools { call, result: Ok(Bounded(tools)) },
             (Kind::List, Err(error)) => ToSupervisor::Tools { call, result: Err(error) },
             (Kind::Schema, Ok(Answer::Text(schema))) => ToSupervisor::SessionSchema { call, result: Ok(schema) },
             (Kind::Schema, Err(error)) => ToSupervisor::SessionSchema { call, result: Err(error) },

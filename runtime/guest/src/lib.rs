@@ -18,6 +18,7 @@
 //!
 //! **Tested** by running the built program under the supervisor, with real components (`tests/` of the project).
 
+mod broker;
 mod calls;
 mod error;
 mod gate;

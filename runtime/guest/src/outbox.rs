@@ -1,6 +1,6 @@
 //! The sending half of the channel, with the records of judged operations.
 
-use act_wire::{Channel, ChannelError, Record, ToSupervisor};
+use act_wire::{Bounded, Channel, ChannelError, Record, ToSupervisor};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -74,7 +74,7 @@ impl Inner {
             return Ok(());
         }
         self.bytes = 0;
-        self.channel.send(&ToSupervisor::Records(std::mem::take(&mut self.records)))
+        self.channel.send(&ToSupervisor::Records(Bounded(std::mem::take(&mut self.records))))
     }
 }
 

@@ -1,11 +1,13 @@
 //! From `main` to `Ready`: everything that needs rights, then giving them up.
 
+use crate::broker::Broker;
 use crate::calls::Runner;
 use crate::error::GuestError;
 use crate::gate::PolicyGate;
 use crate::outbox::Outbox;
 use crate::questions::Questions;
 use crate::ticker::Ticker;
+use act_files::{Direct, Remote};
 use act_host::{Component, Gate, Limits, Prepared};
 use act_policy::Engine as Policy;
 use act_wire::{Channel, Confinement, Report, Start, ToGuest};
@@ -42,7 +44,7 @@ pub(crate) fn prepare(
     questions: &Arc<Questions>,
     make: impl FnOnce(PolicyGate) -> Arc<dyn Gate>,
 ) -> Result<Ready, GuestError> {
-    let (start, compiled) = receive(channel)?;
+    let (start, compiled, broker) = receive(channel)?;
     let start = *start;
     let mut phases = Phases { since, marks: [0; 4] };
     phases.mark(0);
@@ -58,7 +60,9 @@ pub(crate) fn prepare(
     let component = Component::new(&linker, &component).map_err(GuestError::Component)?;
     let preopens = start.preopens.iter().map(|shown| (shown.guest.as_str(), shown.host.as_slice()));
     let limits = Limits { memory: start.limits.memory, output: start.limits.output, handles: start.limits.handles };
-    let prepared = Prepared::new(gate, preopens, limits)?;
+    let direct = start.direct.iter().map(|grant| Direct { path: grant.path.clone(), write: grant.write }).collect();
+    let remote = broker.map(|socket| (Box::new(Broker::new(socket)) as Box<dyn Remote>, direct));
+    let prepared = Prepared::new(gate, preopens, remote, limits)?;
     // No thread yet: the runtime is of one thread, and its blocking pool starts empty.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -85,11 +89,13 @@ pub(crate) fn prepare(
     Ok(Ready { runtime, runner, report: Report { confinement, phases: phases.marks } })
 }
 
-fn receive(channel: &mut Channel) -> Result<(Box<Start>, OwnedFd), GuestError> {
-    let (message, mut descriptors) = channel.receive::<ToGuest>(None)?;
-    match (message, descriptors.pop(), descriptors.is_empty()) {
-        (ToGuest::Start(start), Some(compiled), true) => Ok((start, compiled)),
-        _ => Err(GuestError::Protocol("the first message must be a start with one descriptor")),
+/// The start, the compiled component, and the socket to the broker if there is one.
+fn receive(channel: &mut Channel) -> Result<(Box<Start>, OwnedFd, Option<OwnedFd>), GuestError> {
+    let (message, descriptors) = channel.receive::<ToGuest>(None)?;
+    let mut descriptors = descriptors.into_iter();
+    match (message, descriptors.next(), descriptors.next(), descriptors.next()) {
+        (ToGuest::Start(start), Some(compiled), broker, None) => Ok((start, compiled, broker)),
+        _ => Err(GuestError::Protocol("the first message must be a start with one or two descriptors")),
     }
 }
 

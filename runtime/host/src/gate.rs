@@ -1,6 +1,6 @@
 //! The gate: the one place that every operation of a component passes.
 
-use act_policy::{Access, Decision, Reason, Request, Verdict};
+use act_policy::{Decision, Reason, Request, Verdict};
 use act_wire::{Purpose, Secret, SecretInfo, SecretRefusal};
 use std::future::Future;
 use std::net::IpAddr;
@@ -60,11 +60,6 @@ pub(crate) async fn permit(gate: &dyn Gate, request: Request) -> bool {
         Decision::Ask => gate.ask(request).await,
         Decision::Deny => false,
     }
-}
-
-/// A request on a file.
-pub(crate) fn file(access: Access, path: &[u8]) -> Request {
-    Request::File { access, path: path.to_vec() }
 }
 
 /// Record a refusal by this host, unless the policy refuses anyway: then that is the reason on record.

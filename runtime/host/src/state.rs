@@ -1,11 +1,12 @@
 //! What a store holds, and the narrow views of it that the hosts get.
 
-use crate::fs::{Files, FsView, Preopens};
+use crate::fs::{Files, FsView, GateJudge, Preopens};
 use crate::gate::Gate;
 use crate::http::{Client, HttpHooks};
 use crate::limits::{Limiter, Limits};
 use crate::sockets::{Names, NamesView};
-use std::collections::{HashMap, HashSet};
+use act_files::{Direct, Remote};
+use std::collections::HashSet;
 use std::sync::Arc;
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -20,20 +21,29 @@ pub struct Prepared {
     pub(crate) files: Arc<Files>,
     pub(crate) preopens: Preopens,
     pub(crate) http: Arc<Client>,
+    /// What was resolved in this run: it outlives an instance.
+    pub(crate) names: Arc<Names>,
     pub(crate) limits: Limits,
 }
 
 impl Prepared {
-    /// Open the directories that the component is shown: pairs of guest name and host path.
+    /// Open the directories that the component is shown: pairs of guest name and host path. Operations on files outside
+    /// the subtrees beside `remote` are left to it.
     pub fn new<'a>(
         gate: Arc<dyn Gate>,
         preopens: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+        remote: Option<(Box<dyn Remote>, Vec<Direct>)>,
         limits: Limits,
     ) -> Result<Self, crate::PreopenError> {
-        let files = Arc::new(Files::new(gate.clone())?);
+        let files = Files::new(GateJudge(gate.clone())).map_err(crate::PreopenError::Paths)?;
+        let files = Arc::new(match remote {
+            Some((remote, direct)) => files.with_remote(remote, direct),
+            None => files,
+        });
         let preopens = crate::fs::open_preopens(preopens)?;
-        let http = Arc::new(Client::new(gate.clone()));
-        Ok(Self { gate, files, preopens, http, limits })
+        let names = Arc::new(Names::new(gate.clone()));
+        let http = Arc::new(Client::new(gate.clone(), names.clone()));
+        Ok(Self { gate, files, preopens, http, names, limits })
     }
 }
 
@@ -45,7 +55,6 @@ pub struct State {
     hooks: HttpHooks,
     files: Arc<Files>,
     preopens: Preopens,
-    listings: HashMap<u32, Vec<u8>>,
     names: Arc<Names>,
     gate: Arc<dyn Gate>,
     /// Sessions that the component has opened and not closed.
@@ -56,8 +65,7 @@ pub struct State {
 
 impl State {
     pub(crate) fn new(prepared: &Prepared) -> Self {
-        let Prepared { gate, files, preopens, http, limits } = prepared;
-        let names = Arc::new(Names::new(gate.clone()));
+        let Prepared { gate, files, preopens, http, names, limits } = prepared;
         let check = names.clone();
         let mut wasi = WasiCtx::builder();
         wasi.allow_blocking_current_thread(true)
@@ -75,8 +83,7 @@ impl State {
             hooks: HttpHooks { client: http.clone() },
             files: files.clone(),
             preopens: preopens.clone(),
-            listings: HashMap::new(),
-            names,
+            names: names.clone(),
             gate: gate.clone(),
             sessions: HashSet::new(),
             limiter: Limiter::new(*limits),
@@ -85,13 +92,7 @@ impl State {
     }
 
     pub(crate) fn fs(&mut self) -> FsView<'_> {
-        FsView {
-            wasi: self.wasi.filesystem(),
-            table: &mut self.table,
-            files: &self.files,
-            preopens: &self.preopens,
-            listings: &mut self.listings,
-        }
+        FsView { wasi: self.wasi.filesystem(), table: &mut self.table, files: &self.files, preopens: &self.preopens }
     }
 
     pub(crate) fn names(&mut self) -> NamesView<'_> {

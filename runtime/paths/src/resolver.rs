@@ -48,6 +48,11 @@ impl Resolver {
         Ok(path)
     }
 
+    /// The root directory, held without the right to list.
+    pub fn root(&self) -> Result<OwnedFd, Errno> {
+        self.root.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
+    }
+
     /// Open for real what an `O_PATH` descriptor has pinned. Nothing can be swapped in between.
     pub fn reopen(&self, pinned: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags.difference(OFlags::NOFOLLOW | OFlags::CREATE | OFlags::EXCL) | OFlags::CLOEXEC;

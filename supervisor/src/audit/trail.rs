@@ -6,8 +6,10 @@ use crate::component::Component;
 use crate::sandbox::{Isolation, Layer};
 use act_bpf::Event;
 use act_policy::{Class, Engine, Mode, Policy, Request, Verdict, Warning, escape};
+use act_wire::Purpose;
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How much is printed.
@@ -63,6 +65,10 @@ pub struct Trail {
     denials: u64,
     /// What was told once in this call and is not told again.
     told: BTreeSet<String>,
+    /// Lines of that kind for which there was no room.
+    untold: u64,
+    /// Credentials whose reading was told in this call.
+    secrets: BTreeSet<String>,
 }
 
 /// Most lines of that kind in one call.
@@ -73,7 +79,15 @@ const LONGEST_WORDS: usize = 200;
 impl Trail {
     /// A trail with this detail.
     pub fn new(detail: Detail) -> Self {
-        Self { detail, rollup: Rollup::default(), kernel: KernelDenials::default(), denials: 0, told: BTreeSet::new() }
+        Self {
+            detail,
+            rollup: Rollup::default(),
+            kernel: KernelDenials::default(),
+            denials: 0,
+            told: BTreeSet::new(),
+            untold: 0,
+            secrets: BTreeSet::new(),
+        }
     }
 
     fn line(&self, text: &str) {
@@ -149,8 +163,9 @@ impl Trail {
     pub fn judged(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
         if verdict.allowed() {
             self.rollup.count(policy, request, verdict);
-            // Who read which secret has to be on record by name; once for each in a call.
-            let secret = matches!(request, Request::Credential { .. }) && self.first(&request.describe());
+            // Who read which secret has to be on record by name; once for each in a call, however much else there is.
+            let secret = matches!(request, Request::Credential { .. })
+                && (self.secrets.len() >= MAX_TOLD || self.secrets.insert(request.describe()));
             if self.detail != Detail::Full && !secret {
                 return;
             }
@@ -212,7 +227,14 @@ impl Trail {
     }
 
     fn first(&mut self, text: &str) -> bool {
-        self.told.len() < MAX_TOLD && self.told.insert(text.to_owned())
+        if self.told.contains(text) {
+            return false;
+        }
+        if self.told.len() >= MAX_TOLD {
+            self.untold += 1;
+            return false;
+        }
+        self.told.insert(text.to_owned())
     }
 
     /// An operation that the host check let pass and Landlock refused.
@@ -220,6 +242,42 @@ impl Trail {
         self.denials += 1;
         let class = escape(Engine::class_of(request).as_str());
         self.line(&format!("✗ deny  {class}  {}   kernel: landlock", request.describe()));
+    }
+
+    /// An operation that the host check let pass and the broker refused.
+    pub fn broker(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
+        self.denials += 1;
+        let class = escape(Engine::class_of(request).as_str());
+        let (what, why) = (request.describe(), escape(&policy.reason(verdict)));
+        let line = format!("✗ deny  {class}  {what}   broker: {why}");
+        if self.first(&line) {
+            self.line(&line);
+        }
+    }
+
+    /// Refusals of the broker that came faster than they could be told.
+    pub fn lost_refusals(&mut self, count: u64) {
+        self.denials += count;
+        self.untold += count;
+    }
+
+    /// An address of a name that was dropped.
+    pub fn address(&mut self, policy: &Policy, purpose: &Purpose, name: &str, address: IpAddr, verdict: &Verdict) {
+        self.denials += 1;
+        let class = match purpose {
+            Purpose::Sockets => Class::sockets(),
+            Purpose::Http { .. } => Class::http(),
+        };
+        let (class, name, why) = (escape(class.as_str()), escape(name), escape(&policy.reason(verdict)));
+        self.line(&format!("✗ deny  {class}  resolve {name} to {address}   {why}"));
+    }
+
+    /// End the tally of what was no call of a tool, with a line where anything was refused in it.
+    pub fn settle(&mut self, what: &str) {
+        if self.denials > 0 || self.untold > 0 {
+            self.call(what, CallEnd::Ok, Duration::ZERO, "-", 0);
+        }
+        self.rollup = Rollup::default();
     }
 
     /// A denial of a kernel hook.
@@ -243,7 +301,12 @@ impl Trail {
         for line in self.kernel.repetitions() {
             self.line(&format!("✗ deny  {line}"));
         }
+        if self.untold > 0 {
+            self.line(&format!("⚠ {} more lines of this call were left out", self.untold));
+        }
         self.told.clear();
+        self.untold = 0;
+        self.secrets.clear();
         let rollup = std::mem::take(&mut self.rollup).text();
         let took = took.as_millis();
         let (tool, end) = (escape(tool), end.as_str());

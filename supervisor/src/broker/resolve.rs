@@ -5,11 +5,12 @@
 
 use act_policy::{Class, Host, Request, effective_address};
 use act_wire::Purpose;
+use dns_lookup::{AddrInfoHints, getaddrinfo};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, ToSocketAddrs as _};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -20,8 +21,11 @@ const MAX_ADDRESSES: usize = 64;
 /// Most bytes of what a guest names in a question; the guest program sends no more.
 const MAX_HOST: usize = 4096;
 const MAX_METHOD: usize = 64;
-/// Most addresses that are remembered with their names.
+/// Most addresses that are remembered with their names, and most names of one address; as in the guest.
 const MAX_PINS: usize = 4096;
+const MAX_NAMES: usize = 64;
+/// What is known without asking a name server (`hosts(5)`).
+const HOSTS: &str = "/etc/hosts";
 
 /// Resolves names and remembers which addresses they had.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub struct Answer {
     pub purpose: Purpose,
     /// Its addresses, not filtered yet.
     pub addresses: Vec<IpAddr>,
+    /// The name that the addresses belong to in the end, where the name is an alias (`CNAME`).
+    pub canonical: Option<String>,
 }
 
 impl Resolver {
@@ -62,11 +68,8 @@ impl Resolver {
         }
         let (wake, sender) = (Arc::clone(&self.wake), self.sender.clone());
         let work = move || {
-            // The port is of no interest; getaddrinfo wants one.
-            let found = (name.as_str(), 0u16).to_socket_addrs();
-            let addresses: BTreeSet<IpAddr> = found.into_iter().flatten().map(|a| effective_address(a.ip())).collect();
-            let addresses = addresses.into_iter().take(MAX_ADDRESSES).collect();
-            let _ = sender.send(Answer { ask, name, purpose, addresses });
+            let (addresses, canonical) = look_up(&name);
+            let _ = sender.send(Answer { ask, name, purpose, addresses, canonical });
             let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
         };
         let started = std::thread::Builder::new().name("resolve".into()).spawn(work).is_ok();
@@ -82,13 +85,49 @@ impl Resolver {
         answers
     }
 
-    /// Remember that a name had an address; all names that it had in this run.
-    pub fn pin(&mut self, address: IpAddr, name: &str) -> Vec<String> {
-        if self.pins.len() < MAX_PINS || self.pins.contains_key(&address) {
-            self.pins.entry(address).or_default().insert(name.to_owned());
+    /// Remember that a name had an address; all names that it had in this run. `None`: there is no room to remember it.
+    pub fn pin(&mut self, address: IpAddr, name: &str) -> Option<Vec<String>> {
+        if self.pins.len() >= MAX_PINS && !self.pins.contains_key(&address) {
+            return None;
         }
-        self.pins.get(&address).into_iter().flatten().cloned().collect()
+        let names = self.pins.entry(address).or_default();
+        if names.len() >= MAX_NAMES && !names.contains(name) {
+            return None;
+        }
+        names.insert(name.to_owned());
+        Some(names.iter().cloned().collect())
     }
+}
+
+/// The addresses of a canonical name, and what it is an alias of. The name is absolute: the search list of
+/// `resolv.conf(5)` would make another one of it, which nobody judged.
+fn look_up(name: &str) -> (Vec<IpAddr>, Option<String>) {
+    let known = in_hosts(name, &std::fs::read_to_string(HOSTS).unwrap_or_default());
+    if !known.is_empty() {
+        return (known, None);
+    }
+    let hints = AddrInfoHints { flags: libc::AI_CANONNAME, socktype: libc::SOCK_STREAM, ..AddrInfoHints::default() };
+    let Ok(found) = getaddrinfo(Some(&format!("{name}.")), None, Some(hints)) else { return (Vec::new(), None) };
+    let (mut addresses, mut canonical) = (BTreeSet::new(), None);
+    for info in found.filter_map(Result::ok) {
+        addresses.insert(effective_address(info.sockaddr.ip()));
+        canonical = canonical.or(info.canonname);
+    }
+    // What is no host name cannot be judged, and names nothing that a rule could.
+    let canonical = canonical.and_then(|text| Host::parse(&text).ok()).map(|host| host.to_string());
+    let addresses = addresses.into_iter().take(MAX_ADDRESSES).collect();
+    (addresses, canonical.filter(|canonical| canonical != name))
+}
+
+/// What `hosts(5)` says of a name.
+fn in_hosts(name: &str, hosts: &str) -> Vec<IpAddr> {
+    let lines = hosts.lines().filter_map(|line| {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let address: IpAddr = words.next()?.parse().ok()?;
+        words.any(|word| matches!(Host::parse(word), Ok(Host::Name(known)) if known == name)).then_some(address)
+    });
+    let addresses: BTreeSet<IpAddr> = lines.map(effective_address).collect();
+    addresses.into_iter().take(MAX_ADDRESSES).collect()
 }
 
 impl Resolver {
@@ -130,5 +169,36 @@ pub fn http_request(purpose: &Purpose, host: &str, address: Option<IpAddr>) -> O
 impl AsFd for Resolver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_files() {
+        let hosts = "127.0.0.1\tlocalhost\n# 10.0.0.9 remark\n10.0.0.1 A.test a # b.test\nfe80::1%lo0 a.test\n::ffff:10.0.0.2 a.test.\nx a.test\n";
+        for (name, expected) in [
+            ("localhost", &["127.0.0.1"][..]),
+            ("a.test", &["10.0.0.1", "10.0.0.2"]),
+            ("a", &["10.0.0.1"]),
+            ("b.test", &[]),
+            ("remark", &[]),
+        ] {
+            let found: Vec<String> = in_hosts(name, hosts).iter().map(IpAddr::to_string).collect();
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_one_address_are_bounded() {
+        let mut resolver = Resolver::new().unwrap();
+        let address = IpAddr::from([10, 0, 0, 1]);
+        for n in 0..MAX_NAMES {
+            assert_eq!(resolver.pin(address, &format!("{n}.test")).map(|names| names.len()), Some(n + 1));
+        }
+        assert_eq!(resolver.pin(address, "more.test"), None);
+        assert_eq!(resolver.pin(address, "0.test").map(|names| names.len()), Some(MAX_NAMES));
     }
 }

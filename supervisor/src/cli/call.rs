@@ -1,9 +1,9 @@
 //! `act call REF TOOL --args JSON`
 
 use super::metadata::{MetadataArgs, parse_object};
-use super::print;
 use super::run_args::RunArgs;
 use super::session_args::SessionArgs;
+use super::{for_terminal, print, tell};
 use crate::content::{self, Content};
 use crate::exit::{Exit, Failure};
 use crate::tools::{Call, error_line};
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     Ok(match output.error {
         Some(error) => {
-            eprintln!("Error: {}", error_line(&error.kind, &error.message));
+            tell(&format!("Error: {}", error_line(&error.kind, &error.message)));
             if completed.denied { Exit::Denied } else { Exit::Failed }
         }
         None => Exit::Ok,
@@ -82,16 +82,6 @@ fn binary(part: &ContentPart, terminal: bool) -> Vec<u8> {
         return part.data.clone();
     }
     format!("[binary: {}, {} bytes]\n", escape(content::mime_type(part)), part.data.len()).into_bytes()
-}
-
-/// Text of a component on a terminal: line breaks and tabs stay, what could steer the terminal is shown as escapes.
-fn for_terminal(text: &str) -> String {
-    text.split_inclusive(['\n', '\t'])
-        .map(|piece| match piece.char_indices().next_back() {
-            Some((end, c @ ('\n' | '\t'))) => format!("{}{c}", escape(piece.get(..end).unwrap_or_default())),
-            _ => escape(piece),
-        })
-        .collect()
 }
 
 #[cfg(test)]

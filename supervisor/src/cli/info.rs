@@ -1,8 +1,9 @@
 //! `act info REF [-t] [-f text|json]`
 
-use super::print;
+use super::print_text;
 use super::run_args::RunArgs;
 use super::session_args::SessionArgs;
+use crate::broker::files::opens_directly;
 use crate::component::Component;
 use crate::config::Effective;
 use crate::exit::{Exit, Failure};
@@ -66,7 +67,7 @@ fn show(args: &Args, component: &Component, effective: &Effective, tools: Option
         Format::Text => text(&component.manifest, effective, tools),
         Format::Json => json(&component.manifest, effective, tools)?,
     };
-    print(text.as_bytes())?;
+    print_text(&text)?;
     Ok(Exit::Ok)
 }
 
@@ -266,20 +267,16 @@ fn credentials_text(out: &mut String, manifest: &Manifest) {
     }
 }
 
-/// What the kernel layers are told.
+/// Where files can be opened, and by whom: the child itself, or the broker after a decision of its own.
 fn kernel_text(out: &mut String, effective: &Effective) {
     if !effective.plan.files.is_empty() {
-        out.push_str("\nHeld by the kernel:\n");
+        out.push_str("\nFiles are opened by:\n");
     }
     for subtree in &effective.plan.files {
         let path = if subtree.path.is_empty() { "/".into() } else { escape(&String::from_utf8_lossy(&subtree.path)) };
         let mode = if subtree.write { "rw" } else { "ro" };
-        let note = if subtree.exact {
-            ""
-        } else {
-            " (wider than the rules: what they carve out is held by the host check only)"
-        };
-        let _ = writeln!(out, "  landlock {path} {mode}{note}");
+        let layer = if opens_directly(subtree) { "landlock" } else { "broker" };
+        let _ = writeln!(out, "  {layer} {path} {mode}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! `act inspect component-manifest FILE`
 
-use super::print;
+use super::print_text;
 use crate::component::Component;
 use crate::config::dirs;
 use crate::exit::{Exit, Failure};
@@ -38,6 +38,6 @@ fn manifest(args: &FileArgs) -> Result<Exit, Failure> {
     let value = values::from_cbor(component.section()).map_err(|e| fail(&e))?;
     let mut text = serde_json::to_string_pretty(&value).map_err(|e| fail(&e))?;
     text.push('\n');
-    print(text.as_bytes())?;
+    print_text(&text)?;
     Ok(Exit::Ok)
 }

@@ -17,9 +17,10 @@ mod size;
 mod validate;
 
 use crate::exit::{Exit, Failure};
-use act_policy::CLASSES;
+use act_policy::{CLASSES, escape};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use std::io::Write as _;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 /// Run ACT agent components, each in a child that the kernel holds to your policy
@@ -56,6 +57,8 @@ enum Command {
 
 /// Parse, dispatch, and map the end to an exit code.
 pub fn main() -> ExitCode {
+    // From here on this process may hold secrets, which must not land in a core file.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let command =
         ["call", "run", "info"].into_iter().fold(Cli::command(), |c, name| c.mut_subcommand(name, with_classes));
     let cli = match command.try_get_matches().and_then(|m| Cli::from_arg_matches(&m)) {
@@ -96,6 +99,27 @@ fn with_classes(command: clap::Command) -> clap::Command {
     table.push_str("  <class>  as declared      <key glob>   (semantic classes, for example db:drop)\n");
     table.push_str("--grant takes JSON for everything else: several ports, protocols, methods, ranges.");
     command.after_help(table)
+}
+
+/// A line on standard error; nobody need be there to read it.
+fn tell(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Text with what a component or a file says in it: on a terminal without anything that steers it.
+fn print_text(text: &str) -> Result<(), Failure> {
+    let terminal = std::io::stdout().is_terminal();
+    print(if terminal { for_terminal(text) } else { text.to_owned() }.as_bytes())
+}
+
+/// Text of a component on a terminal: line breaks and tabs stay, what could steer the terminal is shown as escapes.
+fn for_terminal(text: &str) -> String {
+    text.split_inclusive(['\n', '\t'])
+        .map(|piece| match piece.char_indices().next_back() {
+            Some((end, c @ ('\n' | '\t'))) => format!("{}{c}", escape(piece.get(..end).unwrap_or_default())),
+            _ => escape(piece),
+        })
+        .collect()
 }
 
 /// Write to standard output; a reader that has gone away ends the program quietly.

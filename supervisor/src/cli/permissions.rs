@@ -1,6 +1,6 @@
 //! `act permissions explain CALL` and `act permissions test FILE`
 
-use super::print;
+use super::print_text;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs, resolve};
 use crate::exit::{Exit, Failure};
@@ -79,7 +79,7 @@ fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
         }
         text
     };
-    print(text.as_bytes())?;
+    print_text(&text)?;
     Ok(Exit::Ok)
 }
 
@@ -161,6 +161,6 @@ fn test(args: &TestArgs) -> Result<Exit, Failure> {
         }
     }
     let _ = writeln!(out, "{} passed, {failed} failed", cases.len() - failed);
-    print(out.as_bytes())?;
+    print_text(&out)?;
     Ok(if failed == 0 { Exit::Ok } else { Exit::Failed })
 }

@@ -3,6 +3,7 @@
 use super::metadata::MetadataArgs;
 use super::run_args::RunArgs;
 use super::session_args::SessionArgs;
+use super::tell;
 use crate::exit::{Exit, Failure};
 use crate::mcp::{Identity, Server, Settings};
 use act_policy::escape;
@@ -68,7 +69,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             Err(failure) => {
                 let line = format!("Error: {failure}");
                 server.start_failed(failure)?;
-                eprintln!("{line}");
+                tell(&line);
                 None
             }
         };

@@ -4,6 +4,7 @@ mod list;
 mod remove;
 mod set;
 
+use super::tell;
 use crate::component::Component;
 use crate::exit::{Exit, Failure};
 use crate::secrets::{Ask, Changed, Store, Value};
@@ -64,10 +65,10 @@ pub(super) fn keep(
 /// Say what was kept, and for how long. On standard error: there is no result.
 pub(super) fn told(component: &str, kept: &Changed<usize>) {
     let fields = if kept.value == 1 { "field" } else { "fields" };
-    eprintln!("act: {} {fields} kept for {}", kept.value, escape(component));
+    tell(&format!("act: {} {fields} kept for {}", kept.value, escape(component)));
     if !kept.has_passphrase {
-        eprintln!(
-            "act: the key lies in the kernel's keyring alone, until a restart: with ACT_PASSPHRASE_FILE secrets outlast it"
+        tell(
+            "act: the key lies in the kernel's keyring alone, until a restart: with ACT_PASSPHRASE_FILE secrets outlast it",
         );
     }
 }

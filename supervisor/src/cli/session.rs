@@ -1,7 +1,7 @@
 //! `act session open-args-schema REF`
 
 use super::metadata::MetadataArgs;
-use super::print;
+use super::print_text;
 use super::run_args::RunArgs;
 use crate::exit::{Exit, Failure};
 use crate::tools::error_line;
@@ -54,6 +54,6 @@ fn schema(args: &SchemaArgs) -> Result<Exit, Failure> {
         .map_err(|e| Failure::failed(format!("{}: its schema is not JSON: {e}", prepared.component.reference)))?;
     let mut text = serde_json::to_string_pretty(&schema).map_err(Failure::failed)?;
     text.push('\n');
-    print(text.as_bytes())?;
+    print_text(&text)?;
     Ok(Exit::Ok)
 }

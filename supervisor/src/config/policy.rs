@@ -13,6 +13,7 @@ use act_policy::{
 };
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Flags of every command that loads a component.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -63,7 +64,7 @@ pub struct Operator {
 #[derive(Debug)]
 pub struct Effective {
     /// Compiled.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     /// Lowered for the kernel layers.
     pub plan: KernelPlan,
     /// What the operator should know.
@@ -200,7 +201,7 @@ impl Operator {
             engine.deny_folder(folder).map_err(Failure::usage)?;
         }
         let plan = KernelPlan::new(&engine);
-        Ok(Effective { engine, plan, warnings })
+        Ok(Effective { engine: Arc::new(engine), plan, warnings })
     }
 
     /// The permission rules for what an agent does itself.
@@ -210,7 +211,7 @@ impl Operator {
         resolve_heads(&mut policy);
         let engine = Engine::compile(policy).map_err(Failure::usage)?;
         let plan = KernelPlan::new(&engine);
-        Ok(Effective { engine, plan, warnings })
+        Ok(Effective { engine: Arc::new(engine), plan, warnings })
     }
 }
 

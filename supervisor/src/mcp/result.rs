@@ -25,7 +25,9 @@ const DENIED: &str = "The operator's policy refused an operation of this call: d
 
 /// A tool. A schema that is no object cannot be shown and is refused when the tool is called.
 pub(super) fn tool(tool: &act_wire::Tool) -> Tool {
-    let mut schema: Map<String, Value> = serde_json::from_str(&tool.parameters_schema).unwrap_or_default();
+    let text = &tool.parameters_schema;
+    let fits = text.len() <= crate::schema::MAX_SCHEMA;
+    let mut schema: Map<String, Value> = if fits { serde_json::from_str(text).unwrap_or_default() } else { Map::new() };
     // Clients refuse a whole list for one schema that does not say so.
     schema.entry("type").or_insert_with(|| json!("object"));
     let annotations = ToolAnnotations::from_raw(

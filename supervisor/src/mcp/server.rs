@@ -178,10 +178,11 @@ impl Server {
             Ok(tools) => tools,
             Err(error) => return Ok(Err(error)),
         };
-        tools.retain(|tool| tools::listed(session.engine(), &tool.name));
         if self.settings.sessions {
             sessions::add(session, &mut tools, timeout)?;
         }
+        tools.retain(|tool| tools::listed(session.engine(), &tool.name));
+        session.trail.settle("tools/list");
         Ok(Ok(tools))
     }
 
@@ -200,7 +201,12 @@ impl Server {
             metadata.retain(|(key, _)| key != SESSION_ID);
             metadata.push((SESSION_ID.to_owned(), id));
         }
+        let engine = session.engine();
         if self.settings.sessions && sessions::has(&tool) {
+            // What a session is opened with may be secret.
+            if let Err(error) = tools::judge(engine, &mut session.trail, &tool, "-") {
+                return self.refused(error);
+            }
             return self.finish(&shown, sessions::call(session, &tool, &arguments, metadata, self.settings.timeout));
         }
         let call = match Call::new(tool, arguments, self.settings.arguments_in_full) {
@@ -211,14 +217,17 @@ impl Server {
                 return (Served::Alive, Answer::Output { output, denied: false });
             }
         };
-        let engine = session.engine();
         if let Err(error) = call.judge(engine, &mut session.trail) {
-            self.last_denied = true;
-            let output = Output { parts: Vec::new(), error: Some(error) };
-            return (Served::Alive, Answer::Output { output, denied: true });
+            return self.refused(error);
         }
         let completed = call.perform(session, metadata, self.settings.timeout);
         self.finish(&shown, completed)
+    }
+
+    fn refused(&mut self, error: GuestError) -> (Served, Answer) {
+        self.last_denied = true;
+        let output = Output { parts: Vec::new(), error: Some(error) };
+        (Served::Alive, Answer::Output { output, denied: true })
     }
 
     fn finish(&mut self, tool: &str, completed: Completed) -> (Served, Answer) {

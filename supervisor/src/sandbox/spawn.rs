@@ -83,6 +83,23 @@ impl Child {
         let _ = self.wait();
     }
 
+    /// Wait for the end of a child that has closed its channel; one that goes on is killed.
+    pub fn end(&self) -> Result<Ended, Errno> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let grace = Timespec { tv_sec: 2, tv_nsec: 0 };
+        loop {
+            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&grace)) {
+                Ok(0) => {
+                    self.kill();
+                    return Ok(Ended::Hung);
+                }
+                Ok(_) => return self.wait(),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
     /// Wait for the end: exit code, or the signal that killed it.
     pub fn wait(&self) -> Result<Ended, Errno> {
         use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -108,6 +125,8 @@ pub enum Ended {
     Exit(i32),
     /// This signal killed it.
     Signal(i32),
+    /// It did not end, and was killed.
+    Hung,
 }
 
 /// `struct clone_args` of Linux 5.7 (88 bytes, `CLONE_ARGS_SIZE_VER2`).

@@ -5,6 +5,7 @@ use super::limits::Limits;
 use super::spawn::{Birth, Child, Ended, Newborn, open_sibling};
 use super::verify::{Expected, verify};
 use super::{SandboxError, bpf};
+use crate::broker::files::{FileBroker, opens_directly};
 use act_bpf::{Attached, BpfError, Guard, NetTable, Reach};
 use act_lockdown::profile::Profile;
 use act_policy::{Engine, KernelPlan, escape};
@@ -13,6 +14,7 @@ use act_wire::{
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -147,7 +149,7 @@ impl Isolation {
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The compiled policy.
-    pub engine: &'a Engine,
+    pub engine: &'a Arc<Engine>,
     /// Its lowered form.
     pub plan: &'a KernelPlan,
     /// The compiled component, in a sealed memfd.
@@ -173,6 +175,8 @@ pub struct Sandbox {
     pub attached: Option<Attached>,
     /// Its cgroup.
     pub cgroup: Option<Cgroup>,
+    /// What opens files for it that Landlock does not.
+    pub files: Option<FileBroker>,
     /// What holds.
     pub isolation: Isolation,
     /// Microseconds of the child's own start phases.
@@ -197,6 +201,7 @@ impl Sandbox {
             guard: None,
             attached: None,
             cgroup,
+            files: None,
             isolation: Isolation {
                 landlock: Layer::Missing("not reported".into()),
                 seccomp: Layer::Missing("not reported".into()),
@@ -209,19 +214,40 @@ impl Sandbox {
             reaped: false,
         };
         let shown: Vec<Vec<u8>> = setup.preopens.iter().map(|p| p.host.clone()).collect();
+        let direct = direct(setup.plan);
+        let broker = sandbox.start_broker(&setup, &direct)?;
         let start = ToGuest::Start(Box::new(Start {
             policy: setup.engine.policy().clone(),
             limits: setup.limits.guest(),
             preopens: setup.preopens,
+            direct: direct.clone(),
         }));
-        sandbox.channel.send_with(&start, &[setup.artifact.as_fd()])?;
+        let sent: Vec<BorrowedFd<'_>> = std::iter::once(&setup.artifact).chain(&broker).map(AsFd::as_fd).collect();
+        sandbox.channel.send_with(&start, &sent)?;
+        drop(broker);
         sandbox.await_guard(guarding)?;
         let hooks = sandbox.attached.is_some();
-        sandbox.channel.send(&ToGuest::Lock(lockdown(setup.plan, !shown.is_empty(), hooks, setup.required)?))?;
+        let lockdown = lockdown(setup.plan, direct, !shown.is_empty(), hooks, setup.required)?;
+        sandbox.channel.send(&ToGuest::Lock(lockdown))?;
         let report = sandbox.await_report()?;
         sandbox.accept(&report, &shown, setup.required)?;
         sandbox.channel.send(&ToGuest::Go)?;
         Ok(sandbox)
+    }
+
+    /// Start the broker for files, if there is something that Landlock cannot say; returns the child's end of its socket.
+    /// Who may write needs it in any case: times are set by nobody else.
+    fn start_broker(&mut self, setup: &Setup<'_>, direct: &[FileGrant]) -> Result<Option<OwnedFd>, SandboxError> {
+        let files = &setup.plan.files;
+        if files.len() == direct.len() && !files.iter().any(|subtree| subtree.write) {
+            return Ok(None);
+        }
+        let system = |call| move |source| SandboxError::System { call, source };
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(|e| system("socketpair")(e.into()))?;
+        let broker = FileBroker::start(Arc::clone(setup.engine), ours).map_err(system("start the broker"))?;
+        self.files = Some(broker);
+        Ok(Some(theirs))
     }
 
     /// Wait until the programs guard the cgroup. Unconfigured they deny everything, so a failure to configure them ends
@@ -260,9 +286,10 @@ impl Sandbox {
             Ok(_) => Err(failed("protocol", "an unexpected message")),
             Err(ChannelError::Closed) => {
                 self.reaped = true;
-                let how = match self.child.wait() {
+                let how = match self.child.end() {
                     Ok(Ended::Exit(code)) => format!("it ended with exit code {code}"),
                     Ok(Ended::Signal(signal)) => format!("signal {signal} killed it"),
+                    Ok(Ended::Hung) => "it closed the channel and did not end".into(),
                     Err(e) => e.to_string(),
                 };
                 Err(failed("process", &how))
@@ -289,7 +316,8 @@ impl Sandbox {
         if let (true, Some(missing)) = (required, self.isolation.missing()) {
             return Err(missing);
         }
-        let expected = Expected { cgroup: self.cgroup.as_ref().map(Cgroup::name), seccomp, shown };
+        let cgroup = self.cgroup.as_ref().map(Cgroup::name);
+        let expected = Expected { cgroup, seccomp, shown, broker: self.files.is_some() };
         verify(&self.child, &expected).map_err(SandboxError::Unconfined)?;
         self.phases = report.phases;
         Ok(())
@@ -303,7 +331,7 @@ impl Sandbox {
     /// Wait for a child that has closed its channel or was killed.
     pub fn reap(&mut self) -> Result<Ended, rustix::io::Errno> {
         self.reaped = true;
-        self.child.wait()
+        self.child.end()
     }
 
     /// Kill the child, with everything that its cgroup holds.
@@ -342,9 +370,21 @@ fn may_change_user() -> bool {
         .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETUID | CapabilitySet::SETGID))
 }
 
-/// What the child enforces on itself.
-fn lockdown(plan: &KernelPlan, files: bool, hooks: bool, required: bool) -> Result<Lockdown, SandboxError> {
+/// Where the child opens files itself.
+fn direct(plan: &KernelPlan) -> Vec<FileGrant> {
     let root = |path: &[u8]| if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
+    let subtrees = plan.files.iter().filter(|subtree| opens_directly(subtree));
+    subtrees.map(|s| FileGrant { path: root(&s.path), write: s.write }).collect()
+}
+
+/// What the child enforces on itself.
+fn lockdown(
+    plan: &KernelPlan,
+    direct: Vec<FileGrant>,
+    files: bool,
+    hooks: bool,
+    required: bool,
+) -> Result<Lockdown, SandboxError> {
     // With the hooks sockets can always be made, so that the host check sees and records which address was asked for: what
     // they may reach is held by the hooks. Without them Landlock holds TCP; nothing holds UDP but that none can be made.
     let profile = Profile {
@@ -359,7 +399,7 @@ fn lockdown(plan: &KernelPlan, files: bool, hooks: bool, required: bool) -> Resu
     // Where the hooks judge addresses they come first: their denials have a record, Landlock's of a port have none.
     let ports = if plan.net.tcp { plan.net.tcp_ports.clone() } else { Some(Vec::new()) };
     Ok(Lockdown {
-        files: plan.files.iter().map(|s| FileGrant { path: root(&s.path), write: s.write }).collect(),
+        files: direct,
         connect_tcp: if hooks { None } else { ports },
         bind_tcp: if hooks { None } else { Some(Vec::new()) },
         seccomp,

@@ -9,7 +9,6 @@ use crate::folder;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -124,8 +123,6 @@ impl Store {
         {
             return Ok(key.clone());
         }
-        // From here on this process holds secrets, which must not land in a core file.
-        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
         let key = unlock::existing(header, &self.shown, ask)?;
         self.key = Some((header.id, key.clone()));
         Ok(key)

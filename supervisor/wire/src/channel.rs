@@ -70,14 +70,16 @@ pub struct Channel {
     /// Descriptors that came with the packets of `partial`.
     descriptors: Vec<OwnedFd>,
     limit: usize,
-    /// How long a packet may wait for room; `None`: for ever.
+    /// Where packets are received into; made at the first one.
+    buffer: Vec<u8>,
+    /// How long a message may wait for room; `None`: for ever.
     patience: Option<Duration>,
 }
 
 impl Channel {
     /// Wrap a connected `SOCK_SEQPACKET` socket; messages of more than `limit` bytes are refused when received.
     pub fn new(socket: OwnedFd, limit: usize) -> Self {
-        Self { socket, partial: Vec::new(), descriptors: Vec::new(), limit, patience: None }
+        Self { socket, partial: Vec::new(), descriptors: Vec::new(), limit, buffer: Vec::new(), patience: None }
     }
 
     /// Give up sending where the other side reads nothing for so long.
@@ -99,6 +101,7 @@ impl Channel {
         let bytes = Zeroizing::new(bytes);
         let mut packets = bytes.chunks(PACKET - 1).peekable();
         let mut fds = fds;
+        let until = self.patience.map(|patience| Instant::now() + patience);
         while let Some(packet) = packets.next() {
             let mark = [if packets.peek().is_some() { MORE } else { LAST }];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -111,7 +114,7 @@ impl Channel {
                 match sendmsg(&self.socket, &parts, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                     Ok(_) => break,
                     Err(Errno::INTR) => {}
-                    Err(Errno::AGAIN) => self.wait(PollFlags::OUT, self.patience.map(|p| Instant::now() + p))?,
+                    Err(Errno::AGAIN) => self.wait(PollFlags::OUT, until)?,
                     Err(e) => return Err(system("sendmsg")(e)),
                 }
             }
@@ -122,12 +125,25 @@ impl Channel {
 
     /// Receive the next whole message if its packets are there; `None` when the socket has nothing more just now.
     pub fn try_receive<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
-        let mut packet = vec![0u8; PACKET];
+        self.take(RecvFlags::DONTWAIT)
+    }
+
+    /// Receive the next whole message, however long that takes: for a side that has nothing else to do.
+    pub fn receive_blocking<T: DeserializeOwned>(&mut self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        loop {
+            if let Some(message) = self.take(RecvFlags::empty())? {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, wait: RecvFlags) -> Result<Option<(T, Vec<OwnedFd>)>, ChannelError> {
+        self.buffer.resize(PACKET, 0);
         loop {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-            let got = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut packet)], &mut ancillary, flags) {
+            let flags = wait | RecvFlags::CMSG_CLOEXEC;
+            let got = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut self.buffer)], &mut ancillary, flags) {
                 Ok(got) => got,
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => continue,
@@ -143,7 +159,7 @@ impl Channel {
             {
                 return Err(ChannelError::Malformed { what: "truncated packet".into() });
             }
-            let Some((mark, body)) = packet.get(..got.bytes).and_then(<[u8]>::split_first) else {
+            let Some((mark, body)) = self.buffer.get(..got.bytes).and_then(<[u8]>::split_first) else {
                 return Err(ChannelError::Closed);
             };
             if self.partial.len() + body.len() > self.limit {
@@ -151,7 +167,8 @@ impl Channel {
             }
             self.partial.extend_from_slice(body);
             match *mark {
-                MORE => {}
+                // Else a message of empty packets would never end.
+                MORE if body.len() == PACKET - 1 => {}
                 LAST => {
                     let bytes = std::mem::take(&mut self.partial);
                     let fds = std::mem::take(&mut self.descriptors);

@@ -7,11 +7,15 @@
 //! The encoding is postcard with a leading version byte; both programs come from one build, so a version that differs
 //! is an error, never a negotiation.
 
+mod bounded;
 mod channel;
+mod files;
 mod message;
 mod secret;
 
+pub use bounded::Bounded;
 pub use channel::{Channel, ChannelError, PACKET};
+pub use files::FileAnswer;
 pub use message::{
     AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, Lockdown, NOT_STARTED, Observed,
     Preopen, Purpose, Record, Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,

@@ -1,12 +1,13 @@
 //! The messages themselves.
 
+use crate::bounded::{Bounded, bounded};
 use crate::secret::{Secret, SecretInfo, SecretRefusal};
 use act_policy::{Policy, Request, Verdict};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Version of this protocol; both sides refuse any other.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Number of a call, chosen by the supervisor and never reused in a run.
 pub type CallId = u32;
@@ -16,7 +17,8 @@ pub type AskId = u32;
 /// From the supervisor to the child.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToGuest {
-    /// First message, sent with one descriptor: the sealed memfd that holds the compiled component.
+    /// First message, sent with the sealed memfd that holds the compiled component and, where there is a broker for
+    /// files, the socket to it.
     Start(Box<Start>),
     /// What the child now gives up, for good. It comes when the supervisor knows which kernel layers there are.
     Lock(Lockdown),
@@ -109,6 +111,8 @@ pub struct Start {
     pub limits: GuestLimits,
     /// Directories shown to the component.
     pub preopens: Vec<Preopen>,
+    /// Subtrees in which the child does operations on files itself; what is elsewhere it leaves to the broker.
+    pub direct: Vec<FileGrant>,
 }
 
 /// One directory shown to the component.
@@ -131,10 +135,10 @@ pub struct GuestLimits {
     pub handles: u32,
 }
 
-/// A kernel-level file grant for Landlock.
+/// A subtree that Landlock opens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileGrant {
-    /// Absolute host path, links resolved, as bytes. A directory covers all below it.
+    /// Absolute host path of a directory, links resolved, as bytes.
     pub path: Vec<u8>,
     /// Whether writing is included.
     pub write: bool,
@@ -197,6 +201,7 @@ pub struct Tool {
     /// JSON Schema of the arguments, as text.
     pub parameters_schema: String,
     /// Metadata: key and CBOR value.
+    #[serde(deserialize_with = "bounded::<_, _, 1024>")]
     pub metadata: Vec<(String, Vec<u8>)>,
 }
 
@@ -208,6 +213,7 @@ pub struct ContentPart {
     /// MIME type, `application/cbor` when absent.
     pub mime_type: Option<String>,
     /// Metadata: key and CBOR value.
+    #[serde(deserialize_with = "bounded::<_, _, 1024>")]
     pub metadata: Vec<(String, Vec<u8>)>,
 }
 
@@ -273,7 +279,7 @@ pub enum ToSupervisor {
         /// The call's number.
         call: CallId,
         /// The tools, or the component's error.
-        result: Result<Vec<Tool>, GuestError>,
+        result: Result<Bounded<Tool, 4096>, GuestError>,
     },
     /// An event of a call.
     Event {
@@ -304,7 +310,7 @@ pub enum ToSupervisor {
         call: CallId,
     },
     /// Operations judged since the last such message, in order.
-    Records(Vec<Record>),
+    Records(Bounded<Record, 1024>),
     /// Resolve a name: the supervisor judges, resolves, filters, opens the kernel tables, then answers.
     Resolve {
         /// Number of the question.

@@ -3,8 +3,13 @@
 //! It confines itself as `act-guest` does. A file `probe-mode` beside it makes it lie or break the protocol. Executed
 //! by hand it makes the same attempts without confinement: `act-probe --bare FILE PROCS PORT OTHER NAME…`.
 
+use act_files::{Opening, Operation};
+use act_policy::{Access, Reason, Request, RuleId, Verdict};
 use act_tests::attempts::{self, Places};
-use act_wire::{Channel, Confinement, ContentPart, PACKET, Purpose, Report, ToGuest, ToSupervisor, Tool, ToolEvent};
+use act_wire::{
+    Bounded, Channel, Confinement, ContentPart, FileAnswer, Observed, PACKET, Purpose, Record, Report, ToGuest,
+    ToSupervisor, Tool, ToolEvent,
+};
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,7 +64,9 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
     let mut channel = Channel::new(socket, 256 << 20);
     let (message, descriptors) = channel.receive::<ToGuest>(None).ok()?;
     let ToGuest::Start(_) = message else { return None };
-    drop(descriptors);
+    let broker = descriptors.into_iter().nth(1);
+    let broker_raw = broker.as_ref().map_or(-1, |socket| socket.as_raw_fd());
+    let mut broker = broker.map(|socket| Channel::new(socket, 256 << 20));
     let (ToGuest::Lock(lockdown), _) = channel.receive::<ToGuest>(None).ok()? else { return None };
     let kept = match mode {
         "keeps-a-file" => std::fs::File::open("/etc/passwd").ok(),
@@ -73,6 +80,7 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
         "oversized" => flood(raw),
         "silent" => std::thread::sleep(Duration::from_mins(2)),
         "dies" => return None,
+        "closes-and-sleeps" => close_and_sleep(channel, sending),
         _ => {}
     }
     let (landlock_abi, landlock_full) = act_lockdown::landlock(&lockdown).ok()?;
@@ -94,12 +102,50 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
                     parameters_schema: "{}".into(),
                     metadata: Vec::new(),
                 };
-                channel.send(&ToSupervisor::Tools { call, result: Ok(vec![tool]) }).ok()?;
+                channel.send(&ToSupervisor::Tools { call, result: Ok(Bounded(vec![tool])) }).ok()?;
             }
             ToGuest::CallTool { call, arguments, .. } => {
                 match mode {
                     "garbage-in-a-call" => write(raw, &[0, 1, 200, 200, 7]),
                     "oversized-in-a-call" => flood(raw),
+                    "garbage-to-the-broker" => break_the_broker(broker_raw, &[0, 1, 200, 200, 7]),
+                    "oversized-to-the-broker" => break_the_broker(broker_raw, &[7; 40_000]),
+                    "descriptor-to-the-broker" => {
+                        let question = Operation::List { path: b"/".to_vec() };
+                        broker.as_ref()?.send_with(&question, &[sending.as_fd()]).ok()?;
+                        std::thread::sleep(Duration::from_mins(1));
+                    }
+                    "closes-and-sleeps-in-a-call" => close_and_sleep(channel, sending),
+                    "empty-packets-in-a-call" => loop {
+                        write(raw, &[1]);
+                    },
+                    "endless-metadata" => loop {
+                        let metadata = vec![("k".repeat(1 << 20), Vec::new()); 4];
+                        let part = ContentPart { data: Vec::new(), mime_type: None, metadata };
+                        channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
+                    },
+                    "metadata-without-bound" => {
+                        let metadata = vec![(String::new(), Vec::new()); 1 << 20];
+                        let part = ContentPart { data: Vec::new(), mime_type: None, metadata };
+                        channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
+                    }
+                    "long-path" => {
+                        let request = Request::File { access: Access::Read, path: vec![b'/'; 1 << 20] };
+                        let outcome = Observed::Judged(Verdict::deny(Reason::NotGranted));
+                        channel.send(&ToSupervisor::Records(Bounded(vec![Record { request, outcome }]))).ok()?;
+                    }
+                    "long-key" => {
+                        let key = "a".repeat(8 << 20);
+                        let request = Request::Consent { class: "db:drop".into(), key, arguments: Vec::new() };
+                        channel.send(&ToSupervisor::Ask { ask: 1, request, words: String::new() }).ok()?;
+                    }
+                    "false-rule" => {
+                        let path = file_of(&arguments)?;
+                        let request = Request::File { access: Access::Read, path };
+                        let denied = Verdict { rule: Some(RuleId(0)), ..Verdict::deny(Reason::DeniedByRule) };
+                        let record = Record { request, outcome: Observed::Judged(denied) };
+                        channel.send(&ToSupervisor::Records(Bounded(vec![record]))).ok()?;
+                    }
                     "another-call" => channel.send(&ToSupervisor::Done { call: call + 7 }).ok()?,
                     "sends-a-descriptor" => {
                         channel.send_with(&ToSupervisor::Done { call }, &[sending.as_fd()]).ok()?;
@@ -119,7 +165,7 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
                 }
                 let data = match mode {
                     "asks-for-secrets" => secrets(&mut channel)?.into_bytes(),
-                    _ => attempt(&arguments).into_bytes(),
+                    _ => attempt(&arguments, broker.as_mut()).into_bytes(),
                 };
                 let part = ContentPart { data, mime_type: Some("text/plain".into()), metadata: Vec::new() };
                 channel.send(&ToSupervisor::Event { call, event: ToolEvent::Content(part) }).ok()?;
@@ -166,8 +212,65 @@ fn secrets(channel: &mut Channel) -> Option<String> {
     Some(out)
 }
 
+/// The file that the attempts work on.
+fn file_of(arguments: &[u8]) -> Option<Vec<u8>> {
+    let value = ciborium::from_reader::<serde_json::Value, _>(arguments).ok()?;
+    Some(value.get("file")?.as_str()?.as_bytes().to_vec())
+}
+
+/// Nobody is there any more to speak with, and the process goes on.
+fn close_and_sleep(channel: Channel, sending: OwnedFd) -> ! {
+    drop((channel, sending));
+    loop {
+        std::thread::sleep(Duration::from_mins(5));
+    }
+}
+
+/// Send the broker what is no question; the supervisor ends this process for it.
+fn break_the_broker(socket: i32, bytes: &[u8]) {
+    write(socket, bytes);
+    std::thread::sleep(Duration::from_mins(1));
+}
+
+/// Ask the broker as `act-guest` would after its own check, without making one: `OPERATION PATH`, or two paths.
+fn ask_broker(question: &str, broker: Option<&mut Channel>) -> Option<String> {
+    let words: Vec<&str> = question.split(' ').collect();
+    let bytes = |path: &str| path.as_bytes().to_vec();
+    let read = Opening { read: true, ..Opening::default() };
+    let operation = match *words.as_slice() {
+        ["read", path] => Operation::Open { path: bytes(path), opening: read },
+        ["write", path] => Operation::Open { path: bytes(path), opening: Opening { write: true, ..read } },
+        ["create", path] => {
+            Operation::Open { path: bytes(path), opening: Opening { create: true, write: true, ..read } }
+        }
+        ["list", path] => Operation::List { path: bytes(path) },
+        ["mkdir", path] => Operation::MakeDirectory { path: bytes(path) },
+        ["rmdir", path] => Operation::RemoveDirectory { path: bytes(path) },
+        ["unlink", path] => Operation::RemoveFile { path: bytes(path) },
+        ["symlink", target, path] => Operation::MakeLink { target: target.to_owned(), path: bytes(path) },
+        ["rename", from, to] => Operation::Rename { from: bytes(from), to: bytes(to) },
+        ["link", from, to] => Operation::Link { from: bytes(from), to: bytes(to) },
+        ["times", path] => Operation::SetTimes { path: bytes(path), access: (0, 0), modification: (0, 0) },
+        _ => return None,
+    };
+    let broker = broker?;
+    broker.send(&operation).ok()?;
+    let (answer, files) = broker.receive_blocking::<FileAnswer>().ok()?;
+    Some(match answer {
+        FileAnswer::Done => "ok".to_owned(),
+        FileAnswer::Opened => format!("ok, {} open", files.len()),
+        FileAnswer::Entries(entries) => {
+            let mut names: Vec<String> = entries.into_iter().map(|entry| entry.name).collect();
+            names.sort();
+            format!("ok, {}", names.join(" "))
+        }
+        FileAnswer::Denied => "denied".to_owned(),
+        FileAnswer::Failed(errno) => outcome(errno),
+    })
+}
+
 /// Make the attempts that the arguments name, in this process.
-fn attempt(arguments: &[u8]) -> String {
+fn attempt(arguments: &[u8], mut broker: Option<&mut Channel>) -> String {
     let Ok(value) = ciborium::from_reader::<serde_json::Value, _>(arguments) else { return "arguments".into() };
     let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
     let number = |key: &str| value.get(key)?.as_u64()?.try_into().ok();
@@ -175,6 +278,10 @@ fn attempt(arguments: &[u8]) -> String {
     let places = Places { file: text("file"), procs: text("procs"), port, other };
     let names = value.get("names").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
     let lines = names.iter().filter_map(serde_json::Value::as_str).map(|name| {
+        if let Some(question) = name.strip_prefix("broker ") {
+            let answer = ask_broker(question, broker.as_deref_mut());
+            return format!("{name}: {}", answer.as_deref().unwrap_or("no answer"));
+        }
         let code = attempts::run(name, &places).map_or_else(rustix::io::Errno::raw_os_error, |()| 0);
         format!("{name}: {}", outcome(code))
     });

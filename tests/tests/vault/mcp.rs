@@ -133,3 +133,20 @@ fn one_session_for_all_calls_survives_a_trap() {
     run.exits(0);
     assert_eq!(run.audit().iter().filter(|line| line.starts_with("● open_session  ok ")).count(), 2, "{}", run.err);
 }
+
+/// A session runs the component with the client's arguments: opening one is a tool like any other.
+#[test]
+fn sessions_are_judged_as_tools() {
+    let Some((world, component)) = vault() else { return };
+    for rules in [&["--permission", "deny=tool(*)"][..], &["--permission", "allow=tool(vault.other)"]] {
+        case(&format!("{rules:?}"));
+        let mut client = Client::start(&world, &component, rules);
+        let tools = client.tools();
+        assert!(!tools.iter().any(|tool| tool.ends_with("_session")), "{tools:?}");
+        for tool in ["open_session", "close_session"] {
+            let refused = client.call(tool, json!({ "session_id": "x" }), None);
+            assert_eq!(refused["_meta"]["dev.actcore/error-kind"], "std:capability-denied", "{refused}");
+        }
+        client.finish().exits(4).says("✗ deny  tool  call ").says(".open_session");
+    }
+}

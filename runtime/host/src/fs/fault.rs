@@ -1,21 +1,7 @@
-//! Why an operation did not happen, and its code in each version of WASI.
+//! The codes of a fault in each version of WASI.
 
+use act_files::Fault;
 use rustix::io::Errno;
-
-/// Why an operation did not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The policy, or this host, refused; recorded already.
-    Denied,
-    /// The kernel's answer, or what it would have answered.
-    Errno(Errno),
-}
-
-impl From<Errno> for Fault {
-    fn from(errno: Errno) -> Self {
-        Self::Errno(errno)
-    }
-}
 
 /// The two versions have the same codes under different types.
 macro_rules! code {
@@ -58,21 +44,19 @@ macro_rules! code {
     }};
 }
 
-impl From<Fault> for wasmtime_wasi::p2::FsError {
-    fn from(fault: Fault) -> Self {
-        use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
-        code!(fault, ErrorCode, ErrorCode::Io).into()
-    }
+/// The error of a 0.2 function.
+pub(crate) fn fault2(fault: Fault) -> wasmtime_wasi::p2::FsError {
+    use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+    code!(fault, ErrorCode, ErrorCode::Io).into()
 }
 
-impl From<Fault> for wasmtime_wasi::p3::bindings::filesystem::types::ErrorCode {
-    fn from(fault: Fault) -> Self {
-        use wasmtime_wasi::p3::bindings::filesystem::types::ErrorCode;
-        code!(fault, ErrorCode, ErrorCode::Io)
-    }
+/// The code of a 0.3 function.
+pub(crate) fn code3(fault: Fault) -> wasmtime_wasi::p3::bindings::filesystem::types::ErrorCode {
+    use wasmtime_wasi::p3::bindings::filesystem::types::ErrorCode;
+    code!(fault, ErrorCode, ErrorCode::Io)
 }
 
-/// `?` from a fault in a 0.3 function.
+/// The error of a 0.3 function.
 pub(crate) fn fault3(fault: Fault) -> wasmtime_wasi::p3::filesystem::FilesystemError {
-    wasmtime_wasi::p3::bindings::filesystem::types::ErrorCode::from(fault).into()
+    code3(fault).into()
 }

@@ -1,8 +1,8 @@
 //! The stream of entries of 0.3: judged and read when the guest first reads from it.
 
-use super::list::Entry;
 use super::p3::kind;
 use crate::state::State;
+use act_files::Entry;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::vec;

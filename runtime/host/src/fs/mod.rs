@@ -1,26 +1,20 @@
 //! `wasi:filesystem` 0.2 and 0.3 over one implementation.
 //!
-//! A path operation resolves first (`act-paths`), judges the real path, then acts on the pinned parent with one
-//! component and no following of links. A directory descriptor is an `O_PATH` one: it pins a place and gives no right
-//! to list. Its path is read back from the kernel for every operation, so a rename by somebody else is noticed.
-//!
-//! Only regular files are opened. Files of procfs are not: `/proc/self/mem` is a regular file, too.
+//! What a path operation does is `act-files`; here is what the two versions of the interface make of it. Reading and
+//! writing of what is open is wasmtime-wasi's.
 
-mod act;
-mod ends;
 mod fault;
-mod list;
+mod judge;
 mod listing3;
 mod open;
 mod p2;
 mod p3;
 mod preopens;
 
-pub(crate) use act::Files;
+pub(crate) use judge::{Files, GateJudge};
 pub use preopens::PreopenError;
 pub(crate) use preopens::{Preopens, open_preopens};
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use wasmtime::component::{HasData, ResourceTable};
 use wasmtime_wasi::filesystem::{WasiFilesystemCtx, WasiFilesystemCtxView};
@@ -38,8 +32,6 @@ pub(crate) struct FsView<'a> {
     pub(crate) table: &'a mut ResourceTable,
     pub(crate) files: &'a Arc<Files>,
     pub(crate) preopens: &'a Preopens,
-    /// Paths of the directories that 0.2's entry streams list, by resource number.
-    pub(crate) listings: &'a mut HashMap<u32, Vec<u8>>,
 }
 
 impl FsView<'_> {

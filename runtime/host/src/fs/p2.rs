@@ -1,14 +1,14 @@
 //! `wasi:filesystem` 0.2 on the shared implementation.
 
 use super::FsView;
-use super::act::{Files, identity};
-use super::fault::Fault;
-use super::open::Opening;
+use super::fault::fault2;
+use super::judge::Files;
+use super::open::descriptor;
+use act_files::{Entry, Fault, Kind, Opening, identity};
 use act_paths::Follow;
 use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::Descriptor;
@@ -34,7 +34,6 @@ fn opening(open: OpenFlags, flags: DescriptorFlags) -> Opening {
         truncate: open.contains(OpenFlags::TRUNCATE),
         read: flags.contains(DescriptorFlags::READ),
         write: flags.contains(DescriptorFlags::WRITE),
-        mutate: flags.contains(DescriptorFlags::MUTATE_DIRECTORY),
         sync: flags.intersects(
             DescriptorFlags::FILE_INTEGRITY_SYNC
                 | DescriptorFlags::DATA_INTEGRITY_SYNC
@@ -43,18 +42,22 @@ fn opening(open: OpenFlags, flags: DescriptorFlags) -> Opening {
     }
 }
 
-fn kind(mode: u32) -> DescriptorType {
-    match FileType::from_raw_mode(mode) {
-        FileType::RegularFile => DescriptorType::RegularFile,
-        FileType::Directory => DescriptorType::Directory,
-        FileType::Symlink => DescriptorType::SymbolicLink,
-        FileType::BlockDevice => DescriptorType::BlockDevice,
-        FileType::CharacterDevice => DescriptorType::CharacterDevice,
-        FileType::Fifo => DescriptorType::Fifo,
-        FileType::Socket => DescriptorType::Socket,
-        FileType::Unknown => DescriptorType::Unknown,
+fn kind(kind: Kind) -> DescriptorType {
+    match kind {
+        Kind::RegularFile => DescriptorType::RegularFile,
+        Kind::Directory => DescriptorType::Directory,
+        Kind::Symlink => DescriptorType::SymbolicLink,
+        Kind::BlockDevice => DescriptorType::BlockDevice,
+        Kind::CharacterDevice => DescriptorType::CharacterDevice,
+        Kind::Fifo => DescriptorType::Fifo,
+        Kind::Socket => DescriptorType::Socket,
+        Kind::Unknown => DescriptorType::Unknown,
     }
 }
+
+/// A listing that the guest reads. The interface names wasmtime-wasi's own type for it, which only that crate can make:
+/// a stream is told apart by its number in the table alone.
+struct Listing(std::vec::IntoIter<Entry>);
 
 /// Times before 1970 cannot be told in 0.2.
 fn time(seconds: i64, nanoseconds: u64) -> Option<Datetime> {
@@ -64,7 +67,7 @@ fn time(seconds: i64, nanoseconds: u64) -> Option<Datetime> {
 #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "widths differ between architectures")]
 fn stat2(stat: &Stat) -> DescriptorStat {
     DescriptorStat {
-        type_: kind(stat.st_mode),
+        type_: kind(FileType::from_raw_mode(stat.st_mode).into()),
         link_count: stat.st_nlink as u64,
         size: stat.st_size as u64,
         data_access_timestamp: time(stat.st_atime as i64, stat.st_atime_nsec as u64),
@@ -133,36 +136,38 @@ impl types::Host for FsView<'_> {
 impl HostDescriptor for FsView<'_> {
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(files.make_directory(&dir, &path).await?)
+        files.make_directory(&dir, path.as_bytes()).await.map_err(fault2)
     }
 
     async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
         let file = self.any(&fd)?;
-        Ok(stat2(&Files::stat(&file)?))
+        Files::stat(&file).map(|stat| stat2(&stat)).map_err(fault2)
     }
 
     async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(stat2(&files.stat_at(&dir, &path, follow(flags)).await?))
+        let stat = files.stat_at(&dir, path.as_bytes(), follow(flags)).await;
+        stat.map(|stat| stat2(&stat)).map_err(fault2)
     }
 
     async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
         let file = self.any(&fd)?;
-        Ok(hash2(&Files::stat(&file)?))
+        Files::stat(&file).map(|stat| hash2(&stat)).map_err(fault2)
     }
 
     async fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(hash2(&files.stat_at(&dir, &path, follow(flags)).await?))
+        let stat = files.stat_at(&dir, path.as_bytes(), follow(flags)).await;
+        stat.map(|stat| hash2(&stat)).map_err(fault2)
     }
 
     async fn set_times(&mut self, fd: Fd, access: NewTimestamp, modification: NewTimestamp) -> FsResult<()> {
-        let times = times(access, modification)?;
+        let times = times(access, modification).map_err(fault2)?;
         let files = self.files.clone();
         match self.table.get(&fd)?.clone() {
-            Descriptor::Dir(dir) => Ok(files.set_directory_times(&dir.dir, &times).await?),
+            Descriptor::Dir(dir) => files.set_directory_times(&dir.dir, &times).await.map_err(fault2),
             Descriptor::File(file) if file.perms.write_not_permitted() => Err(ErrorCode::NotPermitted.into()),
-            Descriptor::File(file) => Ok(Files::set_file_times(file.file.as_fd(), &times)?),
+            Descriptor::File(file) => files.set_file_times(&file.file, &times).map_err(fault2),
         }
     }
 
@@ -174,15 +179,16 @@ impl HostDescriptor for FsView<'_> {
         access: NewTimestamp,
         modification: NewTimestamp,
     ) -> FsResult<()> {
-        let times = times(access, modification)?;
+        let times = times(access, modification).map_err(fault2)?;
         let (files, dir) = self.dir(&fd)?;
-        Ok(files.set_times_at(&dir, &path, follow(flags), &times).await?)
+        files.set_times_at(&dir, path.as_bytes(), follow(flags), &times).await.map_err(fault2)
     }
 
     async fn link_at(&mut self, fd: Fd, flags: PathFlags, path: String, new_fd: Fd, new_path: String) -> FsResult<()> {
         let (files, dir) = self.dir(&fd)?;
         let (_, new_dir) = self.dir(&new_fd)?;
-        Ok(files.link((&dir, &path), follow(flags), (&new_dir, &new_path)).await?)
+        let (from, to) = ((&*dir, path.as_bytes()), (&*new_dir, new_path.as_bytes()));
+        files.link(from, follow(flags), to).await.map_err(fault2)
     }
 
     async fn open_at(
@@ -191,54 +197,47 @@ impl HostDescriptor for FsView<'_> {
         flags: PathFlags,
         path: String,
         open: OpenFlags,
-        descriptor: DescriptorFlags,
+        rights: DescriptorFlags,
     ) -> FsResult<Fd> {
         let (files, dir) = self.dir(&fd)?;
-        let opened = files.open(&dir, &path, follow(flags), opening(open, descriptor)).await?;
-        Ok(self.table.push(opened)?)
+        let opening = opening(open, rights);
+        let opened = files.open(&dir, path.as_bytes(), follow(flags), opening).await.map_err(fault2)?;
+        let mutate = rights.contains(DescriptorFlags::MUTATE_DIRECTORY);
+        Ok(self.table.push(descriptor(opened, opening, mutate))?)
     }
 
     async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(files.read_link(&dir, &path).await?)
+        files.read_link(&dir, path.as_bytes()).await.map_err(fault2)
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(files.remove_directory(&dir, &path).await?)
+        files.remove_directory(&dir, path.as_bytes()).await.map_err(fault2)
     }
 
     async fn rename_at(&mut self, fd: Fd, path: String, new_fd: Fd, new_path: String) -> FsResult<()> {
         let (files, dir) = self.dir(&fd)?;
         let (_, new_dir) = self.dir(&new_fd)?;
-        Ok(files.rename((&dir, &path), (&new_dir, &new_path)).await?)
+        let (from, to) = ((&*dir, path.as_bytes()), (&*new_dir, new_path.as_bytes()));
+        files.rename(from, to).await.map_err(fault2)
     }
 
     async fn symlink_at(&mut self, fd: Fd, target: String, path: String) -> FsResult<()> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(files.make_link(&target, &dir, &path).await?)
+        files.make_link(&target, &dir, path.as_bytes()).await.map_err(fault2)
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
         let (files, dir) = self.dir(&fd)?;
-        Ok(files.remove_file(&dir, &path).await?)
+        files.remove_file(&dir, path.as_bytes()).await.map_err(fault2)
     }
 
     async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
         let (files, dir) = self.dir(&fd)?;
-        let path = files.may_list(&dir).await?;
-        let stream = match self.plain().read_directory(fd).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                let code = error.downcast().map_err(FsError::trap)?;
-                if code == ErrorCode::Access {
-                    files.kernel_refused_list(&path);
-                }
-                return Err(code.into());
-            }
-        };
-        self.listings.insert(stream.rep(), path);
-        Ok(stream)
+        let entries = files.list(&dir).await.map_err(fault2)?;
+        let listing = self.table.push(Listing(entries.into_iter()))?;
+        Ok(Resource::new_own(listing.rep()))
     }
 
     // What follows works on an open descriptor, whose rights were judged when it was opened.
@@ -301,23 +300,12 @@ impl HostDirectoryEntryStream for FsView<'_> {
         &mut self,
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
-        let number = stream.rep();
-        let path = self.listings.get(&number).cloned().ok_or(ErrorCode::BadDescriptor)?;
-        loop {
-            match self.plain().read_directory_entry(Resource::new_borrow(number)).await {
-                Ok(Some(entry)) if !self.files.shows(&path, &entry.name) => {}
-                Ok(entry) => return Ok(entry),
-                // A name that is not UTF-8, and an entry that went away or cannot be looked at, break no listing.
-                Err(error) => match error.downcast().map_err(FsError::trap)? {
-                    ErrorCode::IllegalByteSequence | ErrorCode::NoEntry | ErrorCode::Access => {}
-                    code => return Err(code.into()),
-                },
-            }
-        }
+        let listing = self.table.get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
+        Ok(listing.0.next().map(|entry| DirectoryEntry { type_: kind(entry.kind), name: entry.name }))
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.listings.remove(&stream.rep());
-        HostDirectoryEntryStream::drop(&mut self.plain(), stream)
+        self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        Ok(())
     }
 }

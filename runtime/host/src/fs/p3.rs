@@ -1,16 +1,16 @@
 //! `wasi:filesystem` 0.3 on the shared implementation.
 
-use super::act::{Files, identity};
-use super::fault::{Fault, fault3};
+use super::fault::{code3, fault3};
+use super::judge::Files;
 use super::listing3::Listing;
-use super::open::Opening;
+use super::open::descriptor;
 use super::{FsView, HostFs};
 use crate::state::State;
+use act_files::{Fault, Kind, Opening, identity};
 use act_paths::Follow;
 use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use wasmtime::AsContextMut as _;
@@ -51,7 +51,6 @@ fn opening(open: OpenFlags, flags: DescriptorFlags) -> Opening {
         truncate: open.contains(OpenFlags::TRUNCATE),
         read: flags.contains(DescriptorFlags::READ),
         write: flags.contains(DescriptorFlags::WRITE),
-        mutate: flags.contains(DescriptorFlags::MUTATE_DIRECTORY),
         sync: flags.intersects(
             DescriptorFlags::FILE_INTEGRITY_SYNC
                 | DescriptorFlags::DATA_INTEGRITY_SYNC
@@ -60,16 +59,16 @@ fn opening(open: OpenFlags, flags: DescriptorFlags) -> Opening {
     }
 }
 
-pub(super) fn kind(kind: FileType) -> DescriptorType {
+pub(super) fn kind(kind: Kind) -> DescriptorType {
     match kind {
-        FileType::RegularFile => DescriptorType::RegularFile,
-        FileType::Directory => DescriptorType::Directory,
-        FileType::Symlink => DescriptorType::SymbolicLink,
-        FileType::BlockDevice => DescriptorType::BlockDevice,
-        FileType::CharacterDevice => DescriptorType::CharacterDevice,
-        FileType::Fifo => DescriptorType::Fifo,
-        FileType::Socket => DescriptorType::Socket,
-        FileType::Unknown => DescriptorType::Other(None),
+        Kind::RegularFile => DescriptorType::RegularFile,
+        Kind::Directory => DescriptorType::Directory,
+        Kind::Symlink => DescriptorType::SymbolicLink,
+        Kind::BlockDevice => DescriptorType::BlockDevice,
+        Kind::CharacterDevice => DescriptorType::CharacterDevice,
+        Kind::Fifo => DescriptorType::Fifo,
+        Kind::Socket => DescriptorType::Socket,
+        Kind::Unknown => DescriptorType::Other(None),
     }
 }
 
@@ -80,7 +79,7 @@ fn time(seconds: i64, nanoseconds: u64) -> Option<Instant> {
 #[expect(clippy::cast_sign_loss, clippy::unnecessary_cast, reason = "widths differ between architectures")]
 fn stat3(stat: &Stat) -> DescriptorStat {
     DescriptorStat {
-        type_: kind(FileType::from_raw_mode(stat.st_mode)),
+        type_: kind(FileType::from_raw_mode(stat.st_mode).into()),
         link_count: stat.st_nlink as u64,
         size: stat.st_size as u64,
         data_access_timestamp: time(stat.st_atime as i64, stat.st_atime_nsec as u64),
@@ -151,7 +150,7 @@ impl preopens::Host for FsView<'_> {
 impl HostDescriptorWithStore<State> for HostFs {
     async fn create_directory_at(store: &Store, fd: Fd, path: String) -> FilesystemResult<()> {
         let (files, dir) = dir(store, &fd)?;
-        files.make_directory(&dir, &path).await.map_err(fault3)
+        files.make_directory(&dir, path.as_bytes()).await.map_err(fault3)
     }
 
     async fn stat(store: &Store, fd: Fd) -> FilesystemResult<DescriptorStat> {
@@ -161,7 +160,7 @@ impl HostDescriptorWithStore<State> for HostFs {
 
     async fn stat_at(store: &Store, fd: Fd, flags: PathFlags, path: String) -> FilesystemResult<DescriptorStat> {
         let (files, dir) = dir(store, &fd)?;
-        files.stat_at(&dir, &path, follow(flags)).await.map(|s| stat3(&s)).map_err(fault3)
+        files.stat_at(&dir, path.as_bytes(), follow(flags)).await.map(|s| stat3(&s)).map_err(fault3)
     }
 
     async fn metadata_hash(store: &Store, fd: Fd) -> FilesystemResult<MetadataHashValue> {
@@ -176,7 +175,7 @@ impl HostDescriptorWithStore<State> for HostFs {
         path: String,
     ) -> FilesystemResult<MetadataHashValue> {
         let (files, dir) = dir(store, &fd)?;
-        files.stat_at(&dir, &path, follow(flags)).await.map(|s| hash3(&s)).map_err(fault3)
+        files.stat_at(&dir, path.as_bytes(), follow(flags)).await.map(|s| hash3(&s)).map_err(fault3)
     }
 
     async fn set_times(
@@ -189,7 +188,7 @@ impl HostDescriptorWithStore<State> for HostFs {
         match get(store, &fd)? {
             (files, Descriptor::Dir(dir)) => files.set_directory_times(&dir.dir, &times).await.map_err(fault3),
             (_, Descriptor::File(file)) if file.perms.write_not_permitted() => Err(ErrorCode::NotPermitted.into()),
-            (_, Descriptor::File(file)) => Files::set_file_times(file.file.as_fd(), &times).map_err(fault3),
+            (files, Descriptor::File(file)) => files.set_file_times(&file.file, &times).map_err(fault3),
         }
     }
 
@@ -203,7 +202,7 @@ impl HostDescriptorWithStore<State> for HostFs {
     ) -> FilesystemResult<()> {
         let times = times(access, modification)?;
         let (files, dir) = dir(store, &fd)?;
-        files.set_times_at(&dir, &path, follow(flags), &times).await.map_err(fault3)
+        files.set_times_at(&dir, path.as_bytes(), follow(flags), &times).await.map_err(fault3)
     }
 
     async fn link_at(
@@ -216,7 +215,8 @@ impl HostDescriptorWithStore<State> for HostFs {
     ) -> FilesystemResult<()> {
         let (files, old_dir) = dir(store, &fd)?;
         let (_, new_dir) = dir(store, &new_fd)?;
-        files.link((&old_dir, &path), follow(flags), (&new_dir, &new_path)).await.map_err(fault3)
+        let (from, to) = ((&*old_dir, path.as_bytes()), (&*new_dir, new_path.as_bytes()));
+        files.link(from, follow(flags), to).await.map_err(fault3)
     }
 
     async fn open_at(
@@ -225,37 +225,40 @@ impl HostDescriptorWithStore<State> for HostFs {
         flags: PathFlags,
         path: String,
         open: OpenFlags,
-        descriptor: DescriptorFlags,
+        rights: DescriptorFlags,
     ) -> FilesystemResult<Fd> {
         let (files, dir) = dir(store, &fd)?;
-        let opened = files.open(&dir, &path, follow(flags), opening(open, descriptor)).await.map_err(fault3)?;
+        let opening = opening(open, rights);
+        let opened = files.open(&dir, path.as_bytes(), follow(flags), opening).await.map_err(fault3)?;
+        let opened = descriptor(opened, opening, rights.contains(DescriptorFlags::MUTATE_DIRECTORY));
         store.with(|mut access| access.get().table.push(opened)).map_err(FilesystemError::trap)
     }
 
     async fn readlink_at(store: &Store, fd: Fd, path: String) -> FilesystemResult<String> {
         let (files, dir) = dir(store, &fd)?;
-        files.read_link(&dir, &path).await.map_err(fault3)
+        files.read_link(&dir, path.as_bytes()).await.map_err(fault3)
     }
 
     async fn remove_directory_at(store: &Store, fd: Fd, path: String) -> FilesystemResult<()> {
         let (files, dir) = dir(store, &fd)?;
-        files.remove_directory(&dir, &path).await.map_err(fault3)
+        files.remove_directory(&dir, path.as_bytes()).await.map_err(fault3)
     }
 
     async fn rename_at(store: &Store, fd: Fd, path: String, new_fd: Fd, new_path: String) -> FilesystemResult<()> {
         let (files, old_dir) = dir(store, &fd)?;
         let (_, new_dir) = dir(store, &new_fd)?;
-        files.rename((&old_dir, &path), (&new_dir, &new_path)).await.map_err(fault3)
+        let (from, to) = ((&*old_dir, path.as_bytes()), (&*new_dir, new_path.as_bytes()));
+        files.rename(from, to).await.map_err(fault3)
     }
 
     async fn symlink_at(store: &Store, fd: Fd, target: String, path: String) -> FilesystemResult<()> {
         let (files, dir) = dir(store, &fd)?;
-        files.make_link(&target, &dir, &path).await.map_err(fault3)
+        files.make_link(&target, &dir, path.as_bytes()).await.map_err(fault3)
     }
 
     async fn unlink_file_at(store: &Store, fd: Fd, path: String) -> FilesystemResult<()> {
         let (files, dir) = dir(store, &fd)?;
-        files.remove_file(&dir, &path).await.map_err(fault3)
+        files.remove_file(&dir, path.as_bytes()).await.map_err(fault3)
     }
 
     fn read_directory(
@@ -268,7 +271,7 @@ impl HostDescriptorWithStore<State> for HostFs {
         let (result, end) = oneshot::channel();
         let entries = async move {
             match descriptor {
-                Descriptor::Dir(dir) => files.list(&dir.dir).await.map_err(ErrorCode::from),
+                Descriptor::Dir(dir) => files.list(&dir.dir).await.map_err(code3),
                 Descriptor::File(_) => Err(ErrorCode::NotDirectory),
             }
         };

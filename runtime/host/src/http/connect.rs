@@ -20,9 +20,11 @@ impl Client {
         let answer = timeout_at(until, async {
             // Kept while the supervisor works on it. It is never closed.
             let _turn = self.lookups.acquire().await;
-            self.gate.resolve(name, target.purpose()).await
+            self.gate.resolve(name.clone(), target.purpose()).await
         });
         let mut addresses = answer.await.map_err(|_| Error::DnsTimeout)?;
+        // As the supervisor remembers it.
+        self.names.pin(&name, &addresses);
         addresses.retain(|address| {
             let request = target.request(Some(*address));
             let refused = self.gate.peek(&request).decision == Decision::Deny;

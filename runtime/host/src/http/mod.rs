@@ -15,6 +15,7 @@ mod times;
 mod tls;
 
 use crate::gate::{Gate, permit, refuse};
+use crate::sockets::Names;
 use act_policy::{Decision, Reason};
 use exchange::Exchange;
 use std::future::Future;
@@ -39,6 +40,7 @@ type Sent = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>
 /// What all requests of the process share.
 pub(crate) struct Client {
     gate: Arc<dyn Gate>,
+    names: Arc<Names>,
     tls: Tls,
     slots: Arc<Semaphore>,
     lookups: Semaphore,
@@ -54,9 +56,9 @@ enum Passed {
 }
 
 impl Client {
-    pub(crate) fn new(gate: Arc<dyn Gate>) -> Self {
+    pub(crate) fn new(gate: Arc<dyn Gate>, names: Arc<Names>) -> Self {
         let (slots, lookups) = (Arc::new(Semaphore::new(CONNECTIONS)), Semaphore::new(LOOKUPS));
-        Self { tls: Tls::new(gate.clone()), gate, slots, lookups }
+        Self { tls: Tls::new(gate.clone()), gate, names, slots, lookups }
     }
 
     async fn send(&self, request: http::Request<WasiBody>, times: Times) -> Result<Sent, Error> {

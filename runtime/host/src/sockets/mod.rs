@@ -42,6 +42,11 @@ impl Names {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Remember that a name has these addresses.
+    pub(crate) fn pin(&self, host: &str, addresses: &[IpAddr]) {
+        self.pins().pin(host, addresses);
+    }
+
     fn names_of(&self, address: SocketAddr) -> Vec<String> {
         self.pins().names(address.ip())
     }

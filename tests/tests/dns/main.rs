@@ -14,6 +14,7 @@ mod answers;
 mod embedded;
 mod failures;
 mod packets;
+mod search_list;
 
 use act_tests::{Guest, Run, Web, World};
 use serde_json::{Value, json};

@@ -6,7 +6,8 @@
 //! fails instead, so that a pipeline cannot lose tests.
 //!
 //! **Limits.** Linux only. Everything that a test makes lies in one temporary folder ([`World`]); every process ends
-//! with its guard ([`Running`]); sockets are on loopback, with ports that the kernel chose.
+//! with its guard ([`Running`]); sockets are on loopback, with ports that the kernel chose, or in a
+//! [`Network`] of the test's own.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +18,8 @@
 )]
 
 pub mod attempts;
+mod name_server;
+mod network;
 mod probe;
 pub mod process;
 mod run;
@@ -24,6 +27,8 @@ mod server;
 mod web;
 mod world;
 
+pub use name_server::{NameServer, Zone};
+pub use network::{NAME_SERVER, Network, Sent};
 pub use probe::{Probe, setpriv};
 pub use run::{Run, Running};
 pub use server::Server;

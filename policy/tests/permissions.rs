@@ -7,13 +7,16 @@ use act_policy::{
     Access, Call, Case, Config, Decision, Engine, Explanation, KernelPlan, Layer, Layers, Manifest, Permissions,
     Policy, Reason, Request,
 };
+use common::built;
 use common::{ANCHORS, Operator, declares_files, file, manifest, resolve, word};
 
 /// The engine for an agent's own doings under a configuration.
-fn agent(config: &str, client: Option<&str>) -> Engine {
-    let config = Config::parse(config, "config.toml", Layer::User, &ANCHORS).unwrap();
+fn agent(text: &str, client: Option<&str>) -> Engine {
+    let config = Config::parse(text, "config.toml", Layer::User, &ANCHORS).unwrap();
     let layers = Layers { user: Some(&config.section), client, workspace_root: Some("/ws"), ..Layers::default() };
-    Engine::compile(Policy::of_agent(&layers).0).unwrap()
+    let policy = Policy::of_agent(&layers).0;
+    built::agent(&policy, text, client);
+    Engine::compile(policy).unwrap()
 }
 
 /// What an agent is told about a call: the decision and the rule's text.
@@ -22,6 +25,7 @@ fn asked(engine: &Engine, call: &str) -> (Decision, String) {
     let explanation = Explanation::new(&call, engine, None);
     let request = call.request(engine.policy());
     assert_eq!(explanation.verdict, engine.decide(&request).decision);
+    built::compare(engine.policy(), &call, &explanation);
     (explanation.verdict, explanation.rule.map(|rule| rule.text).unwrap_or_default())
 }
 

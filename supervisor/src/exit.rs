@@ -18,7 +18,7 @@ pub enum Exit {
     Denied = 4,
     /// Interrupted by a signal.
     Interrupted = 5,
-    /// The guest was killed by a limit or a kernel layer.
+    /// A limit or a kernel layer ended the call.
     Killed = 6,
 }
 

@@ -48,6 +48,8 @@ pub struct Session<'a> {
     hidden: Option<open::Hidden>,
     signals: &'a Signals,
     next_call: u32,
+    /// Bytes of output that one call may bring, as they are counted here.
+    most_output: u64,
     /// False once the guest was killed or has ended.
     alive: bool,
 }
@@ -124,6 +126,7 @@ impl<'a> Session<'a> {
         trail: Trail,
         credentials: Credentials,
         signals: &'a Signals,
+        most_output: u64,
     ) -> Result<Self, SandboxError> {
         let resolver = Resolver::new().map_err(|e| SandboxError::System { call: "eventfd", source: e.into() })?;
         let (open, hidden) = (BTreeSet::new(), None);
@@ -139,6 +142,7 @@ impl<'a> Session<'a> {
             hidden,
             signals,
             next_call: 1,
+            most_output,
             alive: true,
         })
     }
@@ -177,7 +181,7 @@ impl<'a> Session<'a> {
         self.send(&ToGuest::CallTool { call, name: name.to_owned(), arguments, metadata })?;
         let mut output = Output::default();
         let mut bytes = 0u64;
-        let limit = crate::sandbox::limits::OUTPUT;
+        let limit = self.most_output;
         self.run(timeout, move |message| match message {
             ToSupervisor::Event { call: n, event: ToolEvent::Content(part) } if n == call => {
                 bytes += bounds::weight(&part) as u64;

@@ -6,7 +6,7 @@ use crate::schema;
 use crate::session::{Output, Session, SessionError};
 use crate::values::{self, ValueError};
 use act_policy::{Decision, Engine, Request, escape};
-use act_wire::{GuestError, NOT_STARTED, Tool};
+use act_wire::{GuestError, LIMIT, NOT_STARTED, Tool};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use std::time::{Duration, Instant};
@@ -92,7 +92,7 @@ impl Call {
             Ok(Err(error)) => Ok(Some(Refusal { unknown: false, error: error.into() })),
             Err(error) => Err(error),
         };
-        let (unknown, result) = match checked {
+        let (unknown, mut result) = match checked {
             Ok(None) => (false, session.call_tool(&self.tool, self.encoded, metadata, timeout)),
             Ok(Some(Refusal { unknown, error })) => (unknown, Ok(Output { parts: Vec::new(), error: Some(error) })),
             Err(error) => (false, Err(error)),
@@ -104,8 +104,13 @@ impl Call {
         };
         let number = session.last_call();
         let denials = session.trail.call(&self.tool, end, started.elapsed(), &self.shown, number);
+        let limit = matches!(&result, Ok(Output { error: Some(error), .. }) if error.kind == LIMIT);
+        if let (true, Ok(Output { error: Some(error), .. })) = (limit, &mut result) {
+            // The word is between the guest program and this one.
+            error.kind = "std:internal".into();
+        }
         // A tool that recovered from a denial was not denied.
-        Completed { denied: denials > 0 && end != CallEnd::Ok, unknown, result }
+        Completed { denied: denials > 0 && end != CallEnd::Ok, unknown, limit, result }
     }
 }
 
@@ -122,6 +127,8 @@ pub struct Completed {
     pub denied: bool,
     /// Whether there is no such tool; the result's error names those that there are.
     pub unknown: bool,
+    /// Whether it hit a limit that the guest program holds.
+    pub limit: bool,
     /// What it brought, or why the guest gave no answer.
     pub result: Result<Output, SessionError>,
 }

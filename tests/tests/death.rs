@@ -207,3 +207,32 @@ fn a_reader_that_goes_away() {
     let run = Running::start_as_is(command.stdout(writer).stderr(std::process::Stdio::piped())).finish();
     run.one_error(1, "standard output was closed");
 }
+
+/// The other limits, each hit by a call and not by the next one.
+#[test]
+fn output_handles_and_files_have_bounds() {
+    let Some((world, component)) = world() else { return };
+    let output = json!({ "n": 100_000 });
+    let many = json!({ "path": "{D}/a.txt" });
+    let write = json!({ "path": "{D}/big.txt", "text": "0123456789abcdef", "times": 8192 });
+    let allow = ["--allow", "fs"];
+    for (tool, arguments, limit, more, message) in [
+        ("bytes", &output, ["--max-output", "64KiB"], ["--max-output", "128KiB"], "output of more than 65536 bytes"),
+        ("open_all", &many, ["--max-handles", "16"], ["--max-handles", "300"], "more open handles than it may have"),
+        ("write_file", &write, ["--max-file", "64KiB"], ["--max-file", "1MiB"], "wrote a file larger than the limit"),
+    ] {
+        case(&format!("{tool} {limit:?}"));
+        let run = world.call(&component, tool, arguments, &[allow, limit].concat());
+        run.is_clean().exits(6).says(message);
+        case(&format!("{tool} {more:?}"));
+        world.call(&component, tool, arguments, &[allow, more].concat()).is_clean().exits(0);
+    }
+    case("what no limit can be");
+    for (flag, value) in [("--max-handles", "3"), ("--pids", "2"), ("--cpus", "0"), ("--max-output", "0")] {
+        world.call(&component, "bytes", &output, &[flag, value]).exits(2).says(flag);
+    }
+    case("a share of the CPUs, where nothing can hold it, is told");
+    let run = world.call(&component, "bytes", &output, &["--cpus", "0.5", "--pids", "8"]);
+    run.exits(0);
+    assert_ne!(run.err.contains("--cpus is not held"), run.err.contains("cpu=cgroup"), "{}", run.err);
+}

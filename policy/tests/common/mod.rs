@@ -1,6 +1,8 @@
 //! Policies for tests, built as the program builds them: from CBOR, JSON, TOML and flags.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod built;
+
 use act_policy::{
     Access, Anchors, Call, Class, Config, Decision, Engine, Explanation, Flag, Grants, KernelPlan, Layer, Layers,
     Manifest, Policy, Protocol, Reason, Request, Shorthand, Verdict, Warning,
@@ -20,7 +22,9 @@ pub(crate) fn cbor(json: &str) -> Vec<u8> {
 /// A manifest that declares these capabilities.
 pub(crate) fn manifest(capabilities: &str) -> Manifest {
     let text = format!(r#"{{"std": {{"name": "t", "version": "1", "capabilities": {capabilities}}}}}"#);
-    Manifest::decode(&cbor(&text), Some("/home/a")).unwrap()
+    let manifest = Manifest::decode(&cbor(&text), Some("/home/a")).unwrap();
+    built::manifest(&manifest, &text);
+    manifest
 }
 
 pub(crate) fn declares_files(rules: &[(&str, &str)]) -> Manifest {
@@ -73,6 +77,7 @@ pub(crate) fn resolve(manifest: &Manifest, operator: &Operator<'_>) -> (Engine, 
         ..Layers::default()
     };
     let (policy, warnings) = Policy::resolve(manifest, &layers).unwrap();
+    built::component(&policy, manifest, operator);
     (Engine::compile(policy).unwrap(), warnings)
 }
 
@@ -106,6 +111,7 @@ fn compare(engine: &Engine, call: &Call, verdict: Verdict) {
     assert_eq!(explanation.verdict, verdict.decision, "{}", explanation.text());
     assert_eq!(explanation.reason, engine.policy().reason(&verdict), "{}", explanation.text());
     assert_eq!(explanation.enforced_by.is_empty(), verdict.allowed(), "{}", explanation.text());
+    built::compare(engine.policy(), call, &explanation);
 }
 
 pub(crate) fn connect(engine: &Engine, addr: &str, protocol: Protocol, names: &[&str]) -> Verdict {

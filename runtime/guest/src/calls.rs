@@ -3,7 +3,7 @@
 use crate::outbox::Outbox;
 use crate::ticker::{Busy, Ticker};
 use act_host::{Component, Events, Prepared, Sessions, State, Tools};
-use act_wire::{Bounded, CallId, GuestError, NOT_STARTED, ToSupervisor, ToolEvent};
+use act_wire::{Bounded, CallId, GuestError, LIMIT, NOT_STARTED, ToSupervisor, ToolEvent};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -233,6 +233,10 @@ impl Events for Sink {
 
 /// One line that names the trap, without the backtrace.
 fn trap(error: &wasmtime::Error) -> GuestError {
+    if let Some(wasmtime::component::ResourceTableError::Full) = error.downcast_ref() {
+        let message = "more open handles than it may have (--max-handles)".to_owned();
+        return GuestError { kind: LIMIT.into(), message };
+    }
     let message = match error.downcast_ref::<wasmtime::Trap>() {
         Some(trap) => format!("the component trapped: {trap}"),
         None => format!("the component failed: {}", error.root_cause()),

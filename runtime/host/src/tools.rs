@@ -7,7 +7,7 @@ use crate::bindings::component::{Component as Bindings, ComponentIndices};
 use crate::bindings::sessions::SessionsIndices;
 use crate::sessions::{self, Sessions};
 use crate::state::{Prepared, State};
-use act_wire::{ContentPart, GuestError, Tool, ToolEvent};
+use act_wire::{ContentPart, GuestError, LIMIT, RESERVED, Tool, ToolEvent};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -177,11 +177,13 @@ impl StreamConsumer<State> for Drain {
 }
 
 fn too_much(limit: u64) -> GuestError {
-    GuestError { kind: "std:internal".into(), message: format!("output of more than {limit} bytes") }
+    GuestError { kind: LIMIT.into(), message: format!("output of more than {limit} bytes (--max-output)") }
 }
 
 pub(crate) fn error(error: Error) -> GuestError {
-    GuestError { kind: error.kind, message: text(error.message) }
+    // Some kinds are the host's own words.
+    let kind = if error.kind.starts_with(RESERVED) { "std:internal".into() } else { error.kind };
+    GuestError { kind, message: text(error.message) }
 }
 
 fn tool(tool: wit::ToolDefinition) -> Tool {

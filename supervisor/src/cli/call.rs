@@ -59,7 +59,11 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(match output.error {
         Some(error) => {
             tell(&format!("Error: {}", error_line(&error.kind, &error.message)));
-            if completed.denied { Exit::Denied } else { Exit::Failed }
+            match (completed.limit, completed.denied) {
+                (true, _) => Exit::Killed,
+                (false, true) => Exit::Denied,
+                (false, false) => Exit::Failed,
+            }
         }
         None => Exit::Ok,
     })

@@ -6,6 +6,7 @@ use crate::broker::credentials::Credentials;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs, resolve};
 use crate::exit::Failure;
+use crate::sandbox::limits;
 use crate::sandbox::{Launch, Limits, Sandbox, SandboxError, Setup};
 use crate::schema;
 use crate::secrets::SecretsError;
@@ -37,6 +38,21 @@ pub(super) struct RunArgs {
     /// How long a call may take (500ms, 2s, 1m); no limit where not given. The guest is killed and the exit code is 6
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(super) timeout: Option<Duration>,
+    /// CPUs that the component may use, in hundredths (0.5, 1); 1 where not given. Needs the cpu controller of cgroup v2
+    #[arg(long, value_name = "N", value_parser = cpus)]
+    pub(super) cpus: Option<u32>,
+    /// Processes and threads of the guest; it needs 3 and can make none besides
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(i64::from(limits::TASKS)..=4096))]
+    pub(super) pids: Option<u32>,
+    /// What one call may return; 64MiB where not given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(super) max_output: Option<u64>,
+    /// Files, sockets, streams and other handles that may be open at once; 4096 where not given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=1_000_000))]
+    pub(super) max_handles: Option<u32>,
+    /// The largest file that may be written; 16GiB where not given
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub(super) max_file: Option<u64>,
     /// Print no audit trail; nothing else can silence it
     #[arg(long)]
     pub(super) no_audit: bool,
@@ -70,11 +86,16 @@ impl RunArgs {
     }
 
     fn limits(&self) -> Limits {
-        let mut limits = Limits { timeout: self.timeout, ..Limits::default() };
-        if let Some(memory) = self.max_memory {
-            limits.memory = memory;
+        let usual = Limits::default();
+        Limits {
+            memory: self.max_memory.unwrap_or(usual.memory),
+            timeout: self.timeout,
+            cpu_percent: self.cpus.unwrap_or(usual.cpu_percent),
+            pids: self.pids.unwrap_or(usual.pids),
+            output: self.max_output.unwrap_or(usual.output),
+            handles: self.max_handles.unwrap_or(usual.handles),
+            file: self.max_file.unwrap_or(usual.file),
         }
-        limits
     }
 }
 
@@ -102,8 +123,12 @@ impl Prepared {
         };
         self.timing.child(sandbox.phases);
         trail.isolation(&sandbox.isolation);
+        if args.cpus.is_some() && !sandbox.isolation.holds_cpus() {
+            trail.warn("degraded: --cpus is not held: there is no cpu controller of cgroup v2 (CPU time is bounded)");
+        }
         let Effective { engine, plan, .. } = &self.effective;
-        Ok(Session::new(sandbox, engine, plan, trail, credentials, &self.signals)?)
+        let output = args.limits().output_taken();
+        Ok(Session::new(sandbox, engine, plan, trail, credentials, &self.signals, output)?)
     }
 
     /// What the component may ask the broker for. The store is unlocked now, before anything runs, if it may be needed.
@@ -146,6 +171,20 @@ impl Prepared {
     }
 }
 
+/// A number of CPUs, in hundredths.
+fn cpus(text: &str) -> Result<u32, String> {
+    let wrong = || "expected a number of CPUs from 0.01 to 1024, as in 0.5".to_owned();
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 2 {
+        return Err(wrong());
+    }
+    let whole: u32 = whole.parse().map_err(|_| wrong())?;
+    let part: u32 = format!("{part:0<2}").parse().map_err(|_| wrong())?;
+    let percent = whole.checked_mul(100).and_then(|whole| whole.checked_add(part));
+    percent.filter(|percent| (1..=102_400).contains(percent)).ok_or_else(wrong)
+}
+
 /// Why no guest was started.
 enum Refused {
     /// It could not use code that came from the cache.
@@ -185,4 +224,19 @@ fn preopens(component: &Component) -> Vec<Preopen> {
     };
     let views = component.manifest.views().into_iter();
     views.map(|(guest, host)| Preopen { guest: guest.to_owned(), host: resolved(host) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cpus;
+
+    #[test]
+    fn hundredths_of_a_cpu() {
+        for (text, percent) in [("1", 100), ("0.5", 50), ("0.05", 5), ("2.25", 225), ("1024", 102_400)] {
+            assert_eq!(cpus(text), Ok(percent), "{text}");
+        }
+        for text in ["", "0", ".5", "1.", "0.001", "-1", "1e2", "1025", "one", "99999999999"] {
+            assert!(cpus(text).is_err(), "{text}");
+        }
+    }
 }

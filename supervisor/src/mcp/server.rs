@@ -231,7 +231,7 @@ impl Server {
     }
 
     fn finish(&mut self, tool: &str, completed: Completed) -> (Served, Answer) {
-        let Completed { denied, unknown, result } = completed;
+        let Completed { denied, unknown, result, limit: _ } = completed;
         self.last_denied = denied;
         match result {
             Ok(_) if unknown => (Served::Alive, Answer::Unknown(format!("unknown tool: {tool}"))),

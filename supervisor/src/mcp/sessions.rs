@@ -73,7 +73,7 @@ fn open(
         }
         Err(error) => (false, Err(error)),
     };
-    Completed { denied, unknown: false, result }
+    Completed { denied, unknown: false, limit: false, result }
 }
 
 fn close(session: &mut Session<'_>, arguments: &Value, timeout: Option<Duration>) -> Completed {
@@ -96,12 +96,12 @@ fn close(session: &mut Session<'_>, arguments: &Value, timeout: Option<Duration>
         let message = "no open session of that id".to_owned();
         Output { parts: Vec::new(), error: Some(GuestError { kind: "std:session-not-found".into(), message }) }
     });
-    Completed { denied: denials > 0 && end != CallEnd::Ok, unknown: false, result }
+    Completed { denied: denials > 0 && end != CallEnd::Ok, unknown: false, limit: false, result }
 }
 
 fn refused(message: String) -> Completed {
     let error = Some(GuestError { kind: "std:invalid-args".into(), message });
-    Completed { denied: false, unknown: false, result: Ok(Output { parts: Vec::new(), error }) }
+    Completed { denied: false, unknown: false, limit: false, result: Ok(Output { parts: Vec::new(), error }) }
 }
 
 fn text(value: &Value) -> Output {

@@ -11,15 +11,15 @@ const OVERHEAD: u64 = 192 << 20;
 /// Open descriptors of the child.
 const DESCRIPTORS: u64 = 1024;
 /// Entries of the component's resource table.
-const HANDLES: u32 = 4096;
+pub const DEFAULT_HANDLES: u32 = 4096;
 /// Largest file that a component may write, in bytes.
-const FILE_SIZE: u64 = 16 << 30;
+pub const DEFAULT_FILE: u64 = 16 << 30;
 /// Bytes that one call may return.
-pub const OUTPUT: u64 = 64 << 20;
+pub const DEFAULT_OUTPUT: u64 = 64 << 20;
 /// CPU time that one call may use where it has no time limit.
 const CALL_CPU: Duration = Duration::from_hours(1);
 /// Threads of the guest process: main, clock and one for blocking file calls, with room for none besides.
-const TASKS: u32 = 3;
+pub const TASKS: u32 = 3;
 
 /// Bounds on a run.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +28,29 @@ pub struct Limits {
     pub memory: u64,
     /// How long one call may take; `None`: as long as it likes.
     pub timeout: Option<Duration>,
+    /// Hundredths of one CPU.
+    pub cpu_percent: u32,
+    /// Tasks of the guest process.
+    pub pids: u32,
+    /// Bytes that one call may return.
+    pub output: u64,
+    /// Open handles.
+    pub handles: u32,
+    /// Bytes of the largest file that may be written.
+    pub file: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory: DEFAULT_MEMORY, timeout: None }
+        Self {
+            memory: DEFAULT_MEMORY,
+            timeout: None,
+            cpu_percent: 100,
+            pids: TASKS,
+            output: DEFAULT_OUTPUT,
+            handles: DEFAULT_HANDLES,
+            file: DEFAULT_FILE,
+        }
     }
 }
 
@@ -41,7 +59,7 @@ impl Limits {
     pub fn rlimits(&self) -> Rlimits {
         // Where it cannot be renewed, it has to last for all calls.
         let cpu = self.call_cpu().max(CALL_CPU.as_secs());
-        Rlimits { data: self.memory.saturating_add(OVERHEAD), files: DESCRIPTORS, file_size: FILE_SIZE, cpu }
+        Rlimits { data: self.memory.saturating_add(OVERHEAD), files: DESCRIPTORS, file_size: self.file, cpu }
     }
 
     /// Seconds of CPU time for one call: more than it may take, so that the supervisor's own clock comes first.
@@ -51,12 +69,21 @@ impl Limits {
 
     /// Limits of the cgroup.
     pub fn cgroup(&self) -> CgroupLimits {
-        CgroupLimits { memory: self.memory.saturating_add(OVERHEAD), pids: TASKS, cpu_percent: Some(100) }
+        CgroupLimits {
+            memory: self.memory.saturating_add(OVERHEAD),
+            pids: self.pids,
+            cpu_percent: Some(self.cpu_percent),
+        }
     }
 
     /// Bounds that the guest process itself enforces.
     pub fn guest(&self) -> act_wire::GuestLimits {
-        act_wire::GuestLimits { memory: self.memory, output: OUTPUT, handles: HANDLES }
+        act_wire::GuestLimits { memory: self.memory, output: self.output, handles: self.handles }
+    }
+
+    /// The most that the supervisor takes in from one call: the guest program has kept its own bound before.
+    pub fn output_taken(&self) -> u64 {
+        self.output.saturating_mul(2).saturating_add(1 << 20)
     }
 
     /// Which mechanism holds which limit, for the isolation line.

@@ -136,6 +136,11 @@ impl Isolation {
         [("landlock", &self.landlock), ("seccomp", &self.seccomp), ("ebpf", &self.ebpf), ("cgroup", &self.cgroup)]
     }
 
+    /// Whether a share of the CPUs is held.
+    pub fn holds_cpus(&self) -> bool {
+        self.limits.contains("cpu=cgroup")
+    }
+
     /// The first layer that is missing.
     fn missing(&self) -> Option<SandboxError> {
         self.layers().into_iter().find_map(|(layer, state)| match state {

@@ -17,7 +17,7 @@ pub use bounded::Bounded;
 pub use channel::{Channel, ChannelError, PACKET};
 pub use files::FileAnswer;
 pub use message::{
-    AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, Lockdown, NOT_STARTED, Observed,
-    Preopen, Purpose, Record, Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,
+    AskId, CallId, Confinement, ContentPart, FileGrant, GuestError, GuestLimits, LIMIT, Lockdown, NOT_STARTED,
+    Observed, Preopen, Purpose, RESERVED, Record, Report, Start, ToGuest, ToSupervisor, Tool, ToolEvent, VERSION,
 };
 pub use secret::{Fields, Secret, SecretInfo, SecretRefusal};

@@ -179,6 +179,10 @@ pub struct Report {
     pub phases: [u32; 4],
 }
 
+/// Kind of the error where the component hit a limit that the guest program holds. It begins as no component's may.
+pub const LIMIT: &str = "act:limit";
+/// What no kind of a component's own may begin with.
+pub const RESERVED: &str = "act:";
 /// Kind of the error where no instance of the component could be made.
 pub const NOT_STARTED: &str = "act:not-started";
 

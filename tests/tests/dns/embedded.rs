@@ -50,7 +50,7 @@ fn embedded_addresses() {
             let flags: &[&str] = &["--allow", "sockets", "--deny", &format!("sockets={BAD_NET}")];
             for (name, _) in FORMS {
                 case(&format!("{guest:?}: look-up of {name}"));
-                lookup(&world, guest, name, flags).exits(1).says("name-unresolvable");
+                lookup(&world, guest, name, flags).exits(4).says("name-unresolvable");
                 case(&format!("{guest:?}: look-up of {name}, control"));
                 assert!(!lookup(&world, guest, name, &["--allow", "sockets"]).exits(0).text().is_empty());
             }

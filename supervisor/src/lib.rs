@@ -12,6 +12,7 @@
 
 pub mod audit;
 pub mod broker;
+pub mod cache;
 pub mod cli;
 pub mod component;
 pub mod config;

@@ -213,12 +213,12 @@ fn a_reader_that_goes_away() {
 fn output_handles_and_files_have_bounds() {
     let Some((world, component)) = world() else { return };
     let output = json!({ "n": 100_000 });
-    let many = json!({ "path": "{D}/a.txt" });
+    let many = json!({ "path": "{D}/a.txt", "count": 100 });
     let write = json!({ "path": "{D}/big.txt", "text": "0123456789abcdef", "times": 8192 });
     let allow = ["--allow", "fs"];
     for (tool, arguments, limit, more, message) in [
         ("bytes", &output, ["--max-output", "64KiB"], ["--max-output", "128KiB"], "output of more than 65536 bytes"),
-        ("open_all", &many, ["--max-handles", "16"], ["--max-handles", "300"], "more open handles than it may have"),
+        ("hold", &many, ["--max-handles", "16"], ["--max-handles", "300"], "more open handles than it may have"),
         ("write_file", &write, ["--max-file", "64KiB"], ["--max-file", "1MiB"], "wrote a file larger than the limit"),
     ] {
         case(&format!("{tool} {limit:?}"));

@@ -14,6 +14,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 fn world() -> Option<(World, PathBuf)> {
     let world = World::new()?;
@@ -165,6 +166,78 @@ fn files_without_permission() {
     run().one_error(1, "files.wasm: Permission denied");
 }
 
+/// What was noted of a file holds for that file as it was, and for nothing else.
+#[test]
+fn notes_about_files() {
+    let Some((world, component)) = world() else { return };
+    let cache = world.home.join(".cache/act");
+    let notes = || {
+        let all = fs::read_dir(&cache).unwrap().map(|e| e.unwrap().path());
+        let mut notes: Vec<PathBuf> =
+            all.filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with("note-")).collect();
+        notes.sort();
+        notes
+    };
+    let digest = |run: &Run| run.err.split("sha256:").nth(1).unwrap()[..6].to_owned();
+    let first = digest(&works(&world, &component));
+    assert_eq!(notes().len(), 0, "noted of a file that was changed a moment ago");
+    std::thread::sleep(Duration::from_secs(4));
+    works(&world, &component);
+    assert_eq!(notes().len(), 2);
+    assert_eq!(digest(&works(&world, &component)), first);
+    case("a note that was changed is not used");
+    for note in notes() {
+        let mut bytes = fs::read(&note).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&note, bytes).unwrap();
+    }
+    assert_eq!(digest(&works(&world, &component)), first);
+    case("code that was changed, and its time put back");
+    let entry = entries(&cache)[0].clone();
+    let times = fs::metadata(&entry).unwrap();
+    let mut bytes = fs::read(&entry).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&entry, &bytes).unwrap();
+    let times = fs::FileTimes::new().set_modified(times.modified().unwrap());
+    fs::File::options().write(true).open(&entry).unwrap().set_times(times).unwrap();
+    works(&world, &component).says("⚠ cached code").says("it is damaged");
+    case("another component in its place, of the same size and time");
+    let mut new = fs::read(&component).unwrap();
+    let version = new.windows(7).rposition(|bytes| bytes == b"version").unwrap() + b"version".len() + 1;
+    assert_eq!(&new[version..version + 5], b"1.0.0");
+    new[version] = b'2';
+    let modified = fs::metadata(&component).unwrap().modified().unwrap();
+    fs::write(&component, &new).unwrap();
+    let times = fs::FileTimes::new().set_modified(modified);
+    fs::File::options().write(true).open(&component).unwrap().set_times(times).unwrap();
+    assert_ne!(digest(&works(&world, &component)), first);
+}
+
+/// The Python fixture takes some seconds to compile: of several first runs one does it.
+#[test]
+fn runs_at_once_share_one_compilation() {
+    let Some(world) = World::new() else { return };
+    let component = world.pack(Guest::Py, &[("{D}/**", "rw")], &json!([]));
+    world.file("a.txt", "text of a");
+    let start = || {
+        Running::start(&mut world.call_command(
+            &component,
+            "read_file",
+            &json!({ "path": "{D}/a.txt" }),
+            &["--allow", "fs"],
+        ))
+    };
+    let running = [start(), start(), start()];
+    let runs = running.map(|run| run.finish_within(Duration::from_mins(3)));
+    for run in &runs {
+        run.is_clean().exits(0).prints("text of a");
+    }
+    let said = |what: &str| runs.iter().filter(|run| run.err.contains(what)).count();
+    assert_eq!((said("act: compiling "), said("act: another run compiles ")), (1, 2), "{}", runs[0].err);
+    assert_eq!(entries(&world.home.join(".cache/act")).len(), 1);
+}
+
 #[test]
 fn entries_that_were_changed() {
     let Some((world, component)) = world() else { return };
@@ -222,7 +295,8 @@ fn first_runs_at_once() {
     let cache = world.home.join(".cache/act");
     let mut names: Vec<String> =
         fs::read_dir(&cache).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.retain(|n| n != "key" && (n.starts_with('.') || !n.contains(".cwasm")));
+    let known = |n: &str| n == "key" || n.starts_with("lock-") || n.starts_with("note-");
+    names.retain(|n| n.starts_with('.') || !known(n) && !n.contains(".cwasm"));
     assert_eq!(names, Vec::<String>::new(), "left-overs");
     assert_eq!(entries(&cache).len(), 1);
     works(&world, &component).never_says("⚠ cached code");

@@ -269,7 +269,7 @@ impl Trail {
             Purpose::Http { .. } => Class::http(),
         };
         let (class, name, why) = (escape(class.as_str()), escape(name), escape(&policy.reason(verdict)));
-        self.line(&format!("✗ deny  {class}  resolve {name} to {address}   {why}"));
+        self.line(&format!("✗ deny  {class}  lookup {name} to {address}   {why}"));
     }
 
     /// End the tally of what was no call of a tool, with a line where anything was refused in it.

@@ -35,7 +35,7 @@ fn manifest(args: &FileArgs) -> Result<Exit, Failure> {
     let home = dirs::variable("HOME").filter(|h| h.starts_with('/'));
     let component = Component::load(&args.file, home.as_deref())?;
     let fail = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", component.reference));
-    let value = values::from_cbor(component.section()).map_err(|e| fail(&e))?;
+    let value = values::from_cbor(&component.section).map_err(|e| fail(&e))?;
     let mut text = serde_json::to_string_pretty(&value).map_err(|e| fail(&e))?;
     text.push('\n');
     print_text(&text)?;

@@ -3,6 +3,7 @@
 use super::{duration, size};
 use crate::audit::Trail;
 use crate::broker::credentials::Credentials;
+use crate::cache::Cache;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs, resolve};
 use crate::exit::Failure;
@@ -79,7 +80,7 @@ impl RunArgs {
         let mut timing = Timing::begin();
         let signals = Signals::take().map_err(|e| Failure::failed(format!("signalfd: {e}")))?;
         let operator = self.policy.read()?;
-        let component = Component::load(reference, operator.home())?;
+        let component = Component::load_by(reference, operator.home(), Cache::existing().as_ref())?;
         let effective = operator.effective(&component)?;
         timing.phase("policy and component read");
         Ok(Prepared { operator, component, effective, signals, timing })

@@ -89,10 +89,10 @@ fn answers_are_filtered_for_sockets() {
                     run.exits(4).says("name-unresolvable");
                 }
                 if is_alias_of_denied(answer) {
-                    run.says("✗ deny  wasi:sockets  resolve denied.test   denied by denied.test (cli, ");
+                    run.says("✗ deny  wasi:sockets  lookup denied.test   denied by denied.test (cli, ");
                 }
                 if answer.contains("127.0.") || answer.contains("0.0.0.0") {
-                    run.says(&format!("✗ deny  wasi:sockets  resolve {name} to {BAD}   denied by {BAD_NET} (cli, "));
+                    run.says(&format!("✗ deny  wasi:sockets  lookup {name} to {BAD}   denied by {BAD_NET} (cli, "));
                 }
                 assert_eq!(name_server.take(), both(name));
                 case(&format!("{guest:?}: {name}, control without the range"));
@@ -128,7 +128,7 @@ fn connections_by_name_go_to_what_is_left() {
         case("the only one is denied");
         connect("bad.test", deny, [0, 0])
             .exits(4)
-            .says("✗ deny  wasi:sockets  resolve bad.test to 127.0.0.1   denied by ");
+            .says("✗ deny  wasi:sockets  lookup bad.test to 127.0.0.1   denied by ");
         case("controls");
         connect("mixed.test", &[], [0, 1]).exits(0).prints("echo: hello");
         connect("bad.test", &[], [0, 1]).exits(0).prints("echo: hello");

@@ -133,6 +133,13 @@ mod component {
         fs::open_all(&path)
     }
 
+    #[act_tool(description = "Open a file that many times at once", read_only)]
+    fn hold(path: String, count: u32) -> ActResult<String> {
+        let open = || fs::open(&path, OpenFlags::empty(), DescriptorFlags::READ);
+        let held = (0..count).map(|_| open()).collect::<ActResult<Vec<_>>>()?;
+        Ok(format!("{} open", held.len()))
+    }
+
     #[act_tool(description = "Set the size of a file")]
     fn truncate(path: String, size: u64) -> ActResult<String> {
         fs::open(&path, OpenFlags::empty(), DescriptorFlags::WRITE)?.set_size(size).map_err(error)?;

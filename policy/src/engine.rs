@@ -90,7 +90,7 @@ impl Engine {
                     others.push(Other { listed, matches: Words::Key(key_glob(glob)?) });
                 }
                 Matches::Command(words) => {
-                    let globs = words.iter().map(|w| Ok(key_glob(w)?));
+                    let globs = words.iter().map(|word| key_glob(word));
                     let globs = globs.collect::<Result<_, PatternError>>()?;
                     others.push(Other { listed, matches: Words::Command(globs) });
                 }

@@ -91,15 +91,14 @@ impl NameGlob {
                 None if rest.is_empty() => return true,
                 None => None,
             };
-            rest = match matched {
-                Some(after) => after,
-                None => {
-                    let Some((after, from)) = &mut retry else { return false };
-                    let Some((_, later)) = first(from) else { return false };
-                    *from = later;
-                    steps = after.clone();
-                    later
-                }
+            rest = if let Some(after) = matched {
+                after
+            } else {
+                let Some((after, from)) = &mut retry else { return false };
+                let Some((_, later)) = first(from) else { return false };
+                *from = later;
+                steps = after.clone();
+                later
             };
         }
     }

@@ -178,9 +178,8 @@ impl Matcher {
             Some(below) if below.is_empty() || below.first() == Some(&b'/') => {
                 cover_below(self.tail.as_ref(), below.get(1..).unwrap_or_default())
             }
-            Some(_) => None,
             None if is_below(&self.head, path) => Some(Cover::Ancestor),
-            None => None,
+            Some(_) | None => None,
         }
     }
 }

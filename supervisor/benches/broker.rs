@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 const TURNS: usize = 200;
-const OPENS: usize = 100;
+const OPENS: u32 = 100;
 
 /// The policy in place, as the child has it.
 struct InPlace(Arc<Engine>);
@@ -64,7 +64,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 
 fn median(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
-    times.get(times.len() / 2).unwrap().as_secs_f64() * 1e6 / OPENS as f64
+    times.get(times.len() / 2).unwrap().as_secs_f64() * 1e6 / f64::from(OPENS)
 }
 
 fn main() {

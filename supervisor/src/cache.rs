@@ -13,12 +13,13 @@ use crate::config::dirs;
 use crate::sandbox::SandboxError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, memfd_create, openat, renameat,
-    sendfile, unlinkat,
+    AtFlags, MemfdFlags, Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, memfd_create, openat, renameat, sendfile,
+    unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const MAC: u64 = 32;
@@ -154,15 +155,14 @@ pub struct Identity {
 
 impl Identity {
     /// Of an open file.
-    #[expect(clippy::unnecessary_cast, reason = "widths differ between architectures")]
-    pub fn of(file: &File) -> Result<Self, Errno> {
-        let stat = fstat(file)?;
+    pub fn of(file: &File) -> std::io::Result<Self> {
+        let found = file.metadata()?;
         Ok(Self {
-            device: stat.st_dev as u64,
-            inode: stat.st_ino as u64,
-            size: stat.st_size.cast_unsigned() as u64,
-            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
         })
     }
 

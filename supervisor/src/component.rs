@@ -50,17 +50,17 @@ impl Component {
         }
         let identity = Identity::of(&file).map_err(|e| fail(e.to_string()))?;
         let noted = cache.and_then(|cache| cache.recall(&identity));
-        let (known, bytes) = match noted.and_then(|note| postcard::from_bytes::<Known>(&note).ok()) {
-            Some(known) => (known, None),
-            None => {
-                let bytes = read(&file, identity.size).map_err(fail)?;
-                let Found { section, has_sessions } = look(&bytes).map_err(fail)?;
-                let known = Known { digest: Sha256::digest(&bytes).into(), section: section.to_vec(), has_sessions };
-                if let (Some(cache), Ok(note)) = (cache, postcard::to_extend(&known, Vec::new())) {
-                    cache.note(&file, &identity, &note);
-                }
-                (known, Some(bytes))
+        let noted = noted.and_then(|note| postcard::from_bytes::<Known>(&note).ok());
+        let (known, bytes) = if let Some(known) = noted {
+            (known, None)
+        } else {
+            let bytes = read(&file, identity.size).map_err(fail)?;
+            let Found { section, has_sessions } = look(&bytes).map_err(fail)?;
+            let known = Known { digest: Sha256::digest(&bytes).into(), section: section.to_vec(), has_sessions };
+            if let (Some(cache), Ok(note)) = (cache, postcard::to_extend(&known, Vec::new())) {
+                cache.note(&file, &identity, &note);
             }
+            (known, Some(bytes))
         };
         let Known { digest, section, has_sessions } = known;
         let manifest = Manifest::decode(&section, home).map_err(|e| fail(e.to_string()))?;

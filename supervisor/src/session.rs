@@ -332,7 +332,9 @@ impl<'a> Session<'a> {
                     match (verdict.allowed(), own.decision) {
                         // Where the policy asks, a guest that says "allowed" has asked nobody.
                         (true, Decision::Deny | Decision::Ask) => self.trail.bypassed(policy, request, &own),
-                        (false, Decision::Deny) => self.trail.judged(policy, request, &own),
+                        // The read itself is judged and told when it comes.
+                        (true, Decision::Allow) if matches!(request, Request::Credential { .. }) => {}
+                        (false, Decision::Deny) | (true, Decision::Allow) => self.trail.judged(policy, request, &own),
                         // By a check of the guest's own. Its word on rules counts for nothing.
                         (false, Decision::Allow | Decision::Ask) => {
                             let reason = match verdict.reason {
@@ -341,9 +343,6 @@ impl<'a> Session<'a> {
                             };
                             self.trail.judged(policy, request, &Verdict::deny(reason));
                         }
-                        // The read itself is judged and told when it comes.
-                        (true, Decision::Allow) if matches!(request, Request::Credential { .. }) => {}
-                        (true, Decision::Allow) => self.trail.judged(policy, request, &own),
                     }
                 }
                 // The question is what counts, and it was shown when it came.

@@ -224,7 +224,7 @@ fn permissions_of_files_bind_the_broker() {
     for flags in [&direct[..], &brokered] {
         read(flags).is_clean().exits(0).prints("text of a");
     }
-    std::fs::set_permissions(world.path("ok/a.txt"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(world.path("ok/a.txt"), std::fs::Permissions::from_mode(0o000)).unwrap();
     for flags in [&direct[..], &brokered] {
         read(flags).is_clean().exits(1).says("access");
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: how long does one `act call` take, beside another program's? And `cargo xtask bench policy`: how
-//! long does a decision?
+//! `cargo xtask bench`: how long does one `act call` take, beside another program's? `cargo xtask bench policy`: how long
+//! does a decision? `cargo xtask bench broker`: how long does an open by the broker?
 //!
 //! The two run in turns (ABAB…), so that what else the machine does hits both alike. Medians are compared.
 
@@ -35,6 +35,8 @@ enum What {
     Calls,
     /// The policy engine, beside cedar-policy; see policy/bench
     Policy,
+    /// A file opened by the broker, beside the same in place
+    Broker,
 }
 
 const PEER: &str = "act-cli==0.14.6";
@@ -50,8 +52,12 @@ const CASES: &[(&str, &str, &str)] = &[
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     setup::packages::install()?;
-    if arguments.what == What::Policy {
-        let bench = ["run", "--release", "--locked", "--manifest-path", "policy/bench/Cargo.toml"];
+    let bench: &[&str] = match arguments.what {
+        What::Calls => &[],
+        What::Policy => &["run", "--release", "--locked", "--manifest-path", "policy/bench/Cargo.toml"],
+        What::Broker => &["bench", "--locked", "-p", "act-supervisor", "--bench", "broker"],
+    };
+    if !bench.is_empty() {
         return process::run(process::cargo()?.args(bench));
     }
     let ours = match &arguments.act {

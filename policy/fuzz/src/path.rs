@@ -121,7 +121,7 @@ fn stays_in_its_directory(all: &Manifest, rule: &Rule, requests: &[Request]) {
     }
     let flags = [shorthand(Flag::Allow, rule)];
     let Some(engine) = engine(all, &Layers { flags: &flags, ..Layers::default() }) else { return };
-    let depth = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
+    let depth = |path: &[u8]| path.split(|byte| *byte == b'/').count() - 1;
     let deep = depth(&pattern.head) + depth(pattern.tail.as_bytes()) + 1;
     for request in requests {
         let Request::File { access: Access::Read, path } = request else { continue };

@@ -130,7 +130,7 @@ pub(crate) fn files(path: &[u8], all: &mut Vec<Request>) {
 pub(crate) fn below(pattern: &PathPattern, all: &mut Vec<Request>) {
     let head = String::from_utf8_lossy(&pattern.head).into_owned();
     let above = head.rsplit_once('/').map_or("", |(above, _)| above);
-    let tail = pattern.tail.replace("**", "a/b").replace('*', "a").replace('?', "a").replace('\\', "");
+    let tail = pattern.tail.replace("**", "a/b").replace(['*', '?'], "a").replace('\\', "");
     for path in [
         format!("{head}/a"),
         format!("{head}/a/b"),

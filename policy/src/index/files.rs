@@ -154,12 +154,12 @@ pub(crate) struct Area {
 
 impl Area {
     /// Whether one rule of one of these lists covers all of it.
-    pub(crate) fn is_covered(&self, lists: u16, write: bool) -> bool {
+    pub(crate) fn is_covered(self, lists: u16, write: bool) -> bool {
         either(self.covered, write) & lists != 0
     }
 
     /// Whether a rule of these lists covers it or could cover something below it.
-    pub(crate) fn is_touched(&self, lists: u16, write: bool) -> bool {
+    pub(crate) fn is_touched(self, lists: u16, write: bool) -> bool {
         either(self.touched, write) & lists != 0
     }
 }

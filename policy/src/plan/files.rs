@@ -87,12 +87,20 @@ fn intersect(a: &[Opened], b: &[Opened]) -> Vec<Opened> {
     let (in_a, in_b) = (by_head(a), by_head(b));
     for (head, opened) in &in_a {
         for others in upwards(head).filter_map(|above| in_b.get(above)) {
-            opened.iter().for_each(|x| others.iter().for_each(|y| meet(x, y)));
+            for x in opened {
+                for y in others {
+                    meet(x, y);
+                }
+            }
         }
     }
     for (head, opened) in &in_b {
         for others in upwards(head).skip(1).filter_map(|above| in_a.get(above)) {
-            opened.iter().for_each(|y| others.iter().for_each(|x| meet(y, x)));
+            for y in opened {
+                for x in others {
+                    meet(y, x);
+                }
+            }
         }
     }
     both

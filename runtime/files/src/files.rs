@@ -176,9 +176,13 @@ impl<J: Judge> Files<J> {
             return Err(Errno::ISDIR.into());
         }
         let path = place.path();
-        let operation = || match flags.contains(AtFlags::REMOVEDIR) {
-            true => Operation::RemoveDirectory { path: path.to_vec() },
-            false => Operation::RemoveFile { path: path.to_vec() },
+        let operation = || {
+            let path = path.to_vec();
+            if flags.contains(AtFlags::REMOVEDIR) {
+                Operation::RemoveDirectory { path }
+            } else {
+                Operation::RemoveFile { path }
+            }
         };
         if let Some(answer) = self.elsewhere(&[path], true, operation) {
             return answer.map(drop);

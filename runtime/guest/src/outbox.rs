@@ -89,8 +89,12 @@ fn weight(record: &Record) -> usize {
         Request::Consent { class, key, arguments } => {
             class.len() + key.len() + arguments.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
         }
-        Request::Bind { .. } | Request::Listen { .. } => 0,
-        // A guest does nothing of the kind.
-        Request::Net { .. } | Request::Tool { .. } | Request::Spawn { .. } | Request::Ui { .. } => 0,
+        // Addresses alone, and what a guest does nothing of.
+        Request::Bind { .. }
+        | Request::Listen { .. }
+        | Request::Net { .. }
+        | Request::Tool { .. }
+        | Request::Spawn { .. }
+        | Request::Ui { .. } => 0,
     }
 }

@@ -65,7 +65,7 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
     let (message, descriptors) = channel.receive::<ToGuest>(None).ok()?;
     let ToGuest::Start(_) = message else { return None };
     let broker = descriptors.into_iter().nth(1);
-    let broker_raw = broker.as_ref().map_or(-1, |socket| socket.as_raw_fd());
+    let broker_raw = broker.as_ref().map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
     let mut broker = broker.map(|socket| Channel::new(socket, 256 << 20));
     let (ToGuest::Lock(lockdown), _) = channel.receive::<ToGuest>(None).ok()? else { return None };
     let kept = match mode {
@@ -109,7 +109,7 @@ fn serve(socket: OwnedFd, mode: &str) -> Option<()> {
                     "garbage-in-a-call" => write(raw, &[0, 1, 200, 200, 7]),
                     "oversized-in-a-call" => flood(raw),
                     "garbage-to-the-broker" => break_the_broker(broker_raw, &[0, 1, 200, 200, 7]),
-                    "oversized-to-the-broker" => break_the_broker(broker_raw, &[7; 40_000]),
+                    "oversized-to-the-broker" => break_the_broker(broker_raw, &vec![7; 40_000]),
                     "descriptor-to-the-broker" => {
                         let question = Operation::List { path: b"/".to_vec() };
                         broker.as_ref()?.send_with(&question, &[sending.as_fd()]).ok()?;

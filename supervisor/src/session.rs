@@ -229,20 +229,12 @@ impl<'a> Session<'a> {
         let deadline = timeout.map(|t| Instant::now() + t);
         loop {
             self.wait(deadline)?;
-            if self.signals.pending() {
-                self.kill();
-                return Err(SessionError::Interrupted);
-            }
-            if let (Some(timeout), Some(deadline)) = (timeout, deadline)
-                && Instant::now() >= deadline
-            {
-                self.kill();
-                self.kernel_events();
-                return Err(SessionError::TimedOut(timeout));
-            }
+            self.may_go_on(timeout, deadline)?;
             self.resolved()?;
             self.refused_files()?;
             for _ in 0..BURST {
+                // An answer can take as long as a guest that does not read it.
+                self.may_go_on(timeout, deadline)?;
                 let message = match self.sandbox.channel.try_receive::<ToSupervisor>() {
                     Ok(Some((message, _))) => message,
                     Ok(None) => break,
@@ -299,6 +291,22 @@ impl<'a> Session<'a> {
             }
             self.kernel_events();
         }
+    }
+
+    /// End the guest if a signal asks for it, or if the call has had its time.
+    fn may_go_on(&mut self, timeout: Option<Duration>, deadline: Option<Instant>) -> Result<(), SessionError> {
+        if self.signals.pending() {
+            self.kill();
+            return Err(SessionError::Interrupted);
+        }
+        if let (Some(timeout), Some(deadline)) = (timeout, deadline)
+            && Instant::now() >= deadline
+        {
+            self.kill();
+            self.kernel_events();
+            return Err(SessionError::TimedOut(timeout));
+        }
+        Ok(())
     }
 
     fn wait(&self, deadline: Option<Instant>) -> Result<(), SessionError> {

@@ -54,6 +54,8 @@ pub(crate) struct NetIndex {
     any: Vec<u32>,
     names: HashMap<String, Vec<u32>>,
     suffixes: HashMap<String, Vec<u32>>,
+    /// By length in bytes, whether any suffix has it: other lengths need no look-up.
+    suffix_lengths: Vec<bool>,
     /// In the order of the first address, wide ranges first; IPv4 before IPv6.
     ranges: Vec<Range>,
 }
@@ -70,7 +72,15 @@ impl NetIndex {
                 None if listed.list.narrows() => index.any.push(number),
                 None => {}
                 Some(Target::Name(name)) => index.names.entry(name.clone()).or_default().push(number),
-                Some(Target::Suffix(suffix)) => index.suffixes.entry(suffix.clone()).or_default().push(number),
+                Some(Target::Suffix(suffix)) => {
+                    index.suffixes.entry(suffix.clone()).or_default().push(number);
+                    if index.suffix_lengths.len() <= suffix.len() {
+                        index.suffix_lengths.resize(suffix.len() + 1, false);
+                    }
+                    if let Some(length) = index.suffix_lengths.get_mut(suffix.len()) {
+                        *length = true;
+                    }
+                }
                 Some(Target::Range(net)) => ranges.push((*net, number)),
                 Some(Target::Mapped(address)) => ranges.push((IpNet::from(IpAddr::V4(*address)), number)),
             }
@@ -134,7 +144,9 @@ impl NetIndex {
     fn by_name<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a u32> {
         names.iter().flat_map(|name| {
             let above = name.match_indices('.').filter_map(|(dot, _)| name.get(dot + 1..));
-            let suffixes = std::iter::once(name.as_str()).chain(above).filter_map(|s| self.suffixes.get(s));
+            let known = |suffix: &&str| self.suffix_lengths.get(suffix.len()).copied().unwrap_or_default();
+            let suffixes = std::iter::once(name.as_str()).chain(above).filter(known);
+            let suffixes = suffixes.filter_map(|suffix| self.suffixes.get(suffix));
             self.names.get(name).into_iter().chain(suffixes).flatten()
         })
     }

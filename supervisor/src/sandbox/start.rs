@@ -23,7 +23,7 @@ const MAX_MESSAGE: usize = 80 << 20;
 /// How long the child may take until it is confined.
 const START_DEADLINE: Duration = Duration::from_secs(30);
 /// How long the child may leave a message unread before it counts as hanging.
-const SEND_DEADLINE: Duration = Duration::from_secs(30);
+const SEND_DEADLINE: Duration = Duration::from_secs(10);
 /// Lowest Landlock ABI that counts as the whole layer: before it, `truncate(2)` is not seen (Linux 6.2).
 const LANDLOCK_MINIMUM: u32 = 3;
 /// First Landlock ABI that holds TCP ports (Linux 6.7).

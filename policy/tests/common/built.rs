@@ -26,12 +26,28 @@ thread_local! {
     static RECIPES: RefCell<Vec<(Policy, Recipe)>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Most manifests and policies that are remembered: a test asks about one that it has just made.
+const MOST: usize = 64;
+
 fn programs() -> Option<PathBuf> {
     std::env::var_os("ACT_BIN_DIR").map(PathBuf::from)
 }
 
+fn remember(policy: &Policy, recipe: Recipe) {
+    RECIPES.with_borrow_mut(|all| push(all, (policy.clone(), recipe)));
+}
+
+fn push<T>(all: &mut Vec<T>, item: T) {
+    if all.len() == MOST {
+        all.remove(0);
+    }
+    all.push(item);
+}
+
 pub(super) fn manifest(manifest: &Manifest, json: &str) {
-    MANIFESTS.with_borrow_mut(|all| all.push((manifest.clone(), json.to_owned())));
+    if programs().is_some() {
+        MANIFESTS.with_borrow_mut(|all| push(all, (manifest.clone(), json.to_owned())));
+    }
 }
 
 fn absolute(token: &str) -> bool {
@@ -43,6 +59,9 @@ fn absolute(token: &str) -> bool {
 
 /// Remember what a component's policy was made of.
 pub(super) fn component(policy: &Policy, manifest: &Manifest, operator: &Operator<'_>) {
+    if programs().is_none() {
+        return;
+    }
     let json = MANIFESTS.with_borrow(|all| all.iter().find(|(m, _)| m == manifest).map(|(_, json)| json.clone()));
     let mut arguments: Vec<String> = Vec::new();
     let mut askable = json.is_some() && operator.managed.is_none() && operator.workspace.is_none();
@@ -60,13 +79,16 @@ pub(super) fn component(policy: &Policy, manifest: &Manifest, operator: &Operato
         arguments.extend(["--profile".into(), name.to_owned()]);
     }
     let recipe = Recipe { manifest: json, config: operator.config.to_owned(), arguments, askable };
-    RECIPES.with_borrow_mut(|all| all.push((policy.clone(), recipe)));
+    remember(policy, recipe);
 }
 
 /// Remember what an agent's policy was made of.
 pub(crate) fn agent(policy: &Policy, config: &str, client: Option<&str>) {
+    if programs().is_none() {
+        return;
+    }
     let recipe = Recipe { config: config.to_owned(), askable: client.is_none(), ..Recipe::default() };
-    RECIPES.with_borrow_mut(|all| all.push((policy.clone(), recipe)));
+    remember(policy, recipe);
 }
 
 /// Ask the program, if it can be asked.

@@ -1,9 +1,10 @@
-//! One call in the form of a permission rule, as `act permissions explain` takes it.
+//! One call in the form of a permission rule, or one operation of a component, as `act permissions explain` takes it.
 
 use crate::class::Class;
 use crate::host::Host;
+use crate::operation;
 use crate::pattern::is_glob;
-use crate::permission::{Aspect, path, placement, split, tool_name};
+use crate::permission::{Aspect, MAX_TEXT, path, placement, split, tool_name};
 use crate::policy::Policy;
 use crate::request::{Access, Protocol, Request};
 use crate::rule::{Anchors, Target};
@@ -16,16 +17,37 @@ use std::net::SocketAddr;
 pub struct Call {
     /// As it was written.
     pub text: String,
-    /// What it is about.
-    pub aspect: Aspect,
+    /// Of which permission rules it is; `None` for what they never speak of.
+    pub aspect: Option<Aspect>,
+    /// Whether it is an operation of a component, which no rule has a word for.
+    pub operation: bool,
     request: Request,
 }
 
 impl Call {
     /// Parse `read(./notes.txt)`, `net(domain: docs.rs:443)`, `tool(sqlite.query)`: one call, never a pattern.
+    ///
+    /// Or one operation of a component, more exactly than a rule would name it: `stat(/path)`, `list(/path)`,
+    /// `connect(ADDRESS:PORT/tcp [name=NAME])`, `bind(ADDRESS:PORT/tcp)`, `listen(ADDRESS:PORT)`, `lookup(CLASS NAME)`,
+    /// `http(METHOD SCHEME://HOST[:PORT] [address=ADDRESS])`, `consent(CLASS KEY [NAME=VALUE])`.
     pub fn parse(text: &str, anchors: &Anchors<'_>) -> Result<Self, String> {
         let fail = |reason: String| format!("{reason} (`{}`)", text.escape_debug());
-        let (aspect, scope) = split(text).map_err(fail)?;
+        if text.len() > MAX_TEXT {
+            return Err(format!("more than {MAX_TEXT} bytes"));
+        }
+        if text.contains(char::is_control) {
+            return Err(fail("control characters".into()));
+        }
+        let known = || operation::FORMS.join(", ");
+        let (aspect, scope) = match operation::parse(text, anchors) {
+            Some(parsed) => {
+                let (aspect, request) = parsed.map_err(fail)?;
+                return Ok(Self { text: text.to_owned(), aspect, operation: true, request });
+            }
+            None => {
+                split(text).map_err(|reason| fail(format!("{reason}; an operation of a component: {}", known())))?
+            }
+        };
         // An address has brackets, and a command's words are looked at one by one.
         if !matches!(aspect, Aspect::Spawn | Aspect::Net) && is_glob(scope) {
             let message = "a pattern: one call is explained, so write it without * ? [ ] { } \\";
@@ -67,7 +89,7 @@ impl Call {
             }
             Aspect::Ui => Request::Ui { placement: placement(scope).map_err(fail)? },
         };
-        Ok(Self { text: text.to_owned(), aspect, request })
+        Ok(Self { text: text.to_owned(), aspect: Some(aspect), operation: false, request })
     }
 
     /// The literal path, to have its links resolved before it is judged.

@@ -7,7 +7,7 @@
 use crate::class::{Class, Kind};
 use crate::gates::{Judgement, Strict};
 use crate::glob::KeyGlob;
-use crate::host::{Host, mapped_literal};
+use crate::host::{Host, canonical_name, mapped_literal};
 use crate::index::files::{FileIndex, Speaks};
 use crate::index::net::{NetIndex, NetKind, NetQuery, forms};
 use crate::index::tools::ToolIndex;
@@ -19,6 +19,7 @@ use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Access, Decision, Protocol, Reason, Request, RuleId, Verdict};
 use crate::rule::Matches;
 use crate::source::Layer;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -222,11 +223,7 @@ impl Engine {
             return Judgement::refused(Verdict::deny(Reason::Malformed));
         }
         // Rules hold canonical names; the caller may have kept the spelling of the guest.
-        let canonical = |name: &String| match Host::parse(name) {
-            Ok(Host::Name(name)) => Some(name),
-            Ok(Host::Address(_)) | Err(_) => None,
-        };
-        let names: Vec<String> = names.iter().filter_map(canonical).collect();
+        let names: Vec<Cow<'_, str>> = names.iter().filter_map(|name| canonical_name(name)).collect();
         let (range, embedded) = forms(addr.ip());
         let kind = NetKind::Socket(Some(protocol));
         let (range, port) = (Some(range), Some(addr.port()));
@@ -244,7 +241,7 @@ impl Engine {
     }
 
     fn lookup(&self, class: &Class, host: &str) -> Judgement {
-        let Ok(Host::Name(name)) = Host::parse(host) else {
+        let Some(name) = canonical_name(host) else {
             return Judgement::refused(Verdict::deny(Reason::Malformed));
         };
         let names = [name];
@@ -269,7 +266,7 @@ impl Engine {
         let (names, literal, address) = match Host::parse(host) {
             Ok(Host::Address(literal)) => (Vec::new(), true, Some(literal)),
             // What a name resolves to can be denied by a range; it is allowed by its name alone.
-            Ok(Host::Name(name)) => (vec![name], false, address),
+            Ok(Host::Name(name)) => (vec![Cow::Owned(name)], false, address),
             Err(_) => return Judgement::refused(Verdict::deny(Reason::Malformed)),
         };
         let forms = address.map(forms);
@@ -281,7 +278,7 @@ impl Engine {
     fn any_network(&self, host: &str, port: Option<u16>) -> Judgement {
         let (names, forms) = match Host::parse(host) {
             Ok(Host::Address(literal)) => (Vec::new(), Some(forms(literal))),
-            Ok(Host::Name(name)) => (vec![name], None),
+            Ok(Host::Name(name)) => (vec![Cow::Owned(name)], None),
             Err(_) => return Judgement::refused(Verdict::deny(Reason::Malformed)),
         };
         let (range, embedded) = (forms.map(|(range, _)| range), forms.and_then(|(_, embedded)| embedded));

@@ -194,9 +194,9 @@ fn gates(policy: &Policy, request: &Request, judgement: &Judgement) -> Vec<Gate>
 }
 
 /// The permission rules about the same aspect that did not decide: denies first, the closest layer first.
-fn considered(policy: &Policy, aspect: Aspect, decided: Option<RuleId>) -> Vec<ExplainedRule> {
+fn considered(policy: &Policy, aspect: Option<Aspect>, decided: Option<RuleId>) -> Vec<ExplainedRule> {
     let mut rules: Vec<&Permission> =
-        policy.permissions.iter().filter(|p| p.aspect == aspect && Some(p.rule) != decided).collect();
+        policy.permissions.iter().filter(|p| Some(p.aspect) == aspect && Some(p.rule) != decided).collect();
     let layer = |p: &Permission| policy.rule(p.rule).map(|rule| rule.source.layer);
     rules.sort_by_key(|p| {
         let answer = Answer::ALL.iter().position(|a| *a == p.answer);

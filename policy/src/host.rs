@@ -1,6 +1,7 @@
 //! Hosts and addresses in one canonical form, before anything is matched.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -57,10 +58,8 @@ impl Host {
         if text.is_empty() {
             return Err(HostError::Empty);
         }
-        // What most hosts are: no more to bring into form than a final dot.
-        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
-        if text.bytes().all(plain) && !text.contains("xn--") {
-            return Self::of_ascii(text, text);
+        if let Some(name) = plain_name(text) {
+            return Ok(Self::Name(name.to_owned()));
         }
         let bad = |c: char| c.is_control() || c.is_whitespace() || "/#@%\\?<>^|`\"'{}".contains(c);
         if let Some(c) = text.chars().find(|c| bad(*c)) {
@@ -105,6 +104,46 @@ impl Host {
         }
         Ok(Self::Name(name.to_owned()))
     }
+}
+
+/// The canonical form of a name; `None` for what is none.
+pub(crate) fn canonical_name(text: &str) -> Option<Cow<'_, str>> {
+    if let Some(name) = plain_name(text) {
+        return Some(Cow::Borrowed(name));
+    }
+    match Host::parse(text) {
+        Ok(Host::Name(name)) => Some(Cow::Owned(name)),
+        Ok(Host::Address(_)) | Err(_) => None,
+    }
+}
+
+/// The name, where there is no more to bring into form than a final dot: what most names are, told in one pass. `None`
+/// says nothing.
+fn plain_name(text: &str) -> Option<&str> {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    if name.is_empty() || name.len() > MAX_NAME {
+        return None;
+    }
+    // Of the label: its length and its first byte.
+    let (mut length, mut first) = (0, 0);
+    for byte in name.bytes() {
+        match byte {
+            b'.' if length == 0 => return None,
+            b'.' => length = 0,
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => {
+                if length == 0 {
+                    first = byte;
+                }
+                length += 1;
+                // `xn--` and its like; a number may be an address.
+                if length > MAX_LABEL || length == 4 && byte == b'-' {
+                    return None;
+                }
+            }
+            _ => return None,
+        }
+    }
+    (length != 0 && !first.is_ascii_digit()).then_some(name)
 }
 
 impl fmt::Display for Host {
@@ -179,6 +218,20 @@ pub fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 20_000 }))]
+
+        #[test]
+        fn a_plain_name_is_what_the_long_way_makes_of_it(text in "([axn0-]{0,5}\\.?){0,4}|[a-z0-9._-]{0,8}|(x|xn|axn)--?[a-z0-9]{0,4}(\\.[a-z]{1,2})?\\.{0,2}") {
+            if let Some(name) = plain_name(&text) {
+                let ascii = idna::domain_to_ascii(&text).map_err(|_| HostError::Idna(text.clone()));
+                let long = ascii.and_then(|ascii| Host::of_ascii(&ascii, &text));
+                prop_assert_eq!(long, Ok(Host::Name(name.to_owned())));
+            }
+        }
+    }
 
     #[test]
     fn canonical_hosts() {
@@ -201,6 +254,25 @@ mod tests {
             ("_dmarc.example.org", "_dmarc.example.org"),
         ] {
             assert_eq!(Host::parse(text).map(|h| h.to_string()), Ok(canonical.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_names() {
+        let label = "a".repeat(MAX_LABEL);
+        let most = format!("{label}.{label}.{label}.{}", "b".repeat(MAX_NAME - 3 * (MAX_LABEL + 1)));
+        for (text, valid) in [
+            (label.clone(), true),
+            (format!("{label}a"), false),
+            (format!("a.{label}a.b"), false),
+            (most.clone(), true),
+            (format!("{most}."), true),
+            (format!("{most}b"), false),
+        ] {
+            let expected = valid.then(|| text.trim_end_matches('.').to_owned());
+            assert_eq!(Host::parse(&text).ok(), expected.clone().map(Host::Name), "{text}");
+            assert_eq!(canonical_name(&text).map(Cow::into_owned), expected, "{text}");
+            assert_eq!(Host::parse(&text.to_uppercase()).ok(), expected.map(Host::Name), "{text}");
         }
     }
 

@@ -21,6 +21,7 @@ mod index;
 mod manifest;
 mod mounts;
 mod node;
+mod operation;
 mod pattern;
 mod permission;
 mod plan;

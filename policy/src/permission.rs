@@ -15,7 +15,7 @@ const MAX_RULES: usize = 100_000;
 /// Most subjects of one layer.
 const MAX_SUBJECTS: usize = 1024;
 /// Longest text of a rule in bytes.
-const MAX_TEXT: usize = 8192;
+pub(crate) const MAX_TEXT: usize = 8192;
 /// Where a component may be shown.
 pub(crate) const PLACEMENTS: [&str; 6] = ["pane.right", "pane.left", "band", "inline", "footer", "hidden"];
 

@@ -4,13 +4,16 @@
 mod common;
 
 use act_policy::{Credential, Field, Manifest};
-use common::cbor;
+use common::{built, cbor};
+
+fn json(credentials: &str) -> String {
+    format!(
+        r#"{{"std": {{"name": "t", "version": "1", "capabilities": {{"act:credentials": {{}}}}, "credentials": {credentials}}}}}"#
+    )
+}
 
 fn decode(credentials: &str) -> Result<Vec<Credential>, String> {
-    let text = format!(
-        r#"{{"std": {{"name": "t", "version": "1", "capabilities": {{"act:credentials": {{}}}}, "credentials": {credentials}}}}}"#
-    );
-    Manifest::decode(&cbor(&text), None).map(|m| m.credentials).map_err(|e| e.to_string())
+    Manifest::decode(&cbor(&json(credentials)), None).map(|m| m.credentials).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -60,6 +63,7 @@ fn malformed_declarations_are_refused() {
     ] {
         let error = decode(credentials).unwrap_err();
         assert!(error.starts_with("act:component: ") && error.contains(words), "{credentials}: {error}");
+        built::validates(&json(credentials), Some(words));
     }
     let without = r#"{"std": {"name": "t", "version": "1", "credentials": [{"key": "a"}]}}"#;
     let error = Manifest::decode(&cbor(without), None).unwrap_err().to_string();

@@ -4,7 +4,7 @@
 mod common;
 
 use act_policy::{Config, Flag, Grants, Layers, Manifest, Policy, Shorthand};
-use common::{ANCHORS, cbor, flags, manifest};
+use common::{ANCHORS, built, cbor, flags, manifest};
 
 #[test]
 fn shorthand() {
@@ -46,6 +46,7 @@ fn shorthand() {
     ] {
         let error = Shorthand::parse(Flag::Allow, token, &ANCHORS).unwrap_err().to_string();
         assert!(error.starts_with("--allow '") && error.contains(words) && !error.contains('\n'), "{token:?}: {error}");
+        built::refuses(&["--allow", token], "", words);
     }
     for token in [
         "fs=/d",
@@ -72,6 +73,8 @@ fn flags_that_contradict_each_other() {
         let error =
             Policy::resolve(&manifest("{}"), &Layers { flags: &flags, ..Layers::default() }).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
+        let arguments = list.map(|text| [if text.starts_with('+') { "--allow" } else { "--deny" }, &text[1..]]);
+        built::refuses(&arguments.concat(), "", words);
     }
 }
 
@@ -108,6 +111,7 @@ fn grant_json() {
     ] {
         let error = Grants::parse_json(text, &ANCHORS).unwrap_err();
         assert!(error.starts_with("--grant '") && error.contains(words) && !error.contains('\n'), "{text}: {error}");
+        built::refuses(&["--grant", text], "", words);
     }
 }
 
@@ -132,6 +136,7 @@ fn configuration() {
     ] {
         let error = Config::parse(text, "config.toml", act_policy::Layer::User, &ANCHORS).unwrap_err().to_string();
         assert!(error.contains(words) && !error.contains('\n'), "{text:?}: {error}");
+        built::refuses(&[], text, words);
     }
 }
 
@@ -197,6 +202,7 @@ fn manifests() {
             error.starts_with("act:component: ") && error.contains(words) && !error.contains(char::is_control),
             "{json}: {error}"
         );
+        built::validates(&json, Some(words));
     }
     for bytes in [&b"\xff\xff"[..], b"", b"\xa1\x01\x02", b"\xa0\xa0", &vec![0x81; 100_000]] {
         assert!(Manifest::decode(bytes, None).is_err());

@@ -59,7 +59,13 @@ fn a_deny_inside_an_allow() {
         );
     }
     check(ALL, &["-fs=/home/a/.ssh/**", "+fs=/home/a/.ssh/id"], &[(Read, "/home/a/.ssh/id", "rule")]);
-    check(ALL, &["+fs", "-fs=/s/**:ro"], &[(Write, "/s/x", "rule"), (Read, "/s/x", "rule"), (Write, "/t/x", "allow")]);
+    check(
+        &[("/s/**", "rw"), ("/t/**", "rw")],
+        &["+fs", "-fs=/s/**:ro"],
+        &[(Write, "/s/x", "rule"), (Read, "/s/x", "rule"), (Write, "/t/x", "allow")],
+    );
+    // The engine judges by such a grant; the program refuses it, for it covers the program's own folders.
+    check(ALL, &["+fs", "-fs=/s/**"], &[(Write, "/s/x", "rule"), (Write, "/t/x", "allow")]);
 }
 
 #[test]
@@ -211,7 +217,8 @@ fn paths_that_no_kernel_resolves_are_refused() {
 fn layers() {
     let tree = "[policy.fs]\nmode = \"allowlist\"\nallow = [{ path = \"/d/**\", mode = \"rw\" }]\ndeny = [\n  { path = \"/d/secret/**\" },\n]\n";
     let read = |operator: Operator<'_>, path: &str| {
-        let (engine, warnings) = resolve(&declares_files(ALL), &operator);
+        let declared = ["/a/**", "/b/**", "/d/**", "/e/**"].map(|path| (path, "rw"));
+        let (engine, warnings) = resolve(&declares_files(&declared), &operator);
         let verdict = file(&engine, Read, path);
         (word(verdict), engine.policy().reason(&verdict), warnings)
     };

@@ -5,7 +5,7 @@ mod common;
 
 use act_policy::Protocol::{self, Tcp, Udp};
 use act_policy::{Engine, KernelPlan, NetEntry, NetVerdict, Request};
-use common::{Operator, connect, engine, manifest, resolve, word};
+use common::{Operator, connect, decide, engine, manifest, resolve, word};
 use std::net::IpAddr;
 
 fn declares(rules: &str) -> act_policy::Manifest {
@@ -118,7 +118,7 @@ fn names() {
         ],
     );
     let lookup =
-        |host: &str| word(engine.decide(&Request::Lookup { class: act_policy::Class::sockets(), host: host.into() }));
+        |host: &str| word(decide(&engine, &Request::Lookup { class: act_policy::Class::sockets(), host: host.into() }));
     for (host, expected) in [
         ("api.example.com", "allow"),
         ("API.Example.COM.", "allow"),
@@ -134,13 +134,28 @@ fn names() {
 }
 
 #[test]
+fn of_equal_rules_the_first_is_named() {
+    let all = declares(r#"{"host": "*"}"#);
+    for host in ["a.test", "*.test", "9.9.9.9", "*"] {
+        let deny = |port: u16| format!(r#"{{"host": "{host}", "ports": [{port}, 80]}}"#);
+        let grant = format!(r#"{{"sockets": {{"mode": "open", "deny": [{}, {}, {}]}}}}"#, deny(1), deny(2), deny(3));
+        let engine = resolve(&all, &Operator { grants: &[&grant], ..Operator::default() }).0;
+        for (port, first) in [(80, 1), (1, 1), (2, 2), (3, 3)] {
+            let verdict = connect(&engine, &format!("9.9.9.9:{port}"), Tcp, &["a.test"]);
+            let rule = engine.policy().rule(verdict.rule.unwrap()).unwrap();
+            assert!(rule.text.contains(&format!(":{first},80")), "{host}:{port}: {}", rule.text);
+        }
+    }
+}
+
+#[test]
 fn listening_is_never_granted() {
     let all = engine(&declares(r#"{"host": "*"}"#), &["+sockets"]);
     let none = engine(&manifest("{}"), &["+sockets"]);
     let addr = "127.0.0.1:80".parse().unwrap();
     for request in [Request::Bind { addr, protocol: Tcp }, Request::Listen { addr }] {
-        assert_eq!(word(all.decide(&request)), "grant");
-        assert_eq!(word(none.decide(&request)), "ceiling");
+        assert_eq!(word(decide(&all, &request)), "grant");
+        assert_eq!(word(decide(&none, &request)), "ceiling");
     }
 }
 
@@ -151,13 +166,10 @@ fn http_axes() {
     );
     let engine = engine(&declared, &["+http"]);
     let http = |method: &str, scheme: &str, host: &str, port| {
-        word(engine.decide(&Request::Http {
-            method: method.into(),
-            scheme: scheme.into(),
-            host: host.into(),
-            port,
-            address: None,
-        }))
+        word(decide(
+            &engine,
+            &Request::Http { method: method.into(), scheme: scheme.into(), host: host.into(), port, address: None },
+        ))
     };
     assert_eq!(http("GET", "https", "API.example.com.", 443), "allow");
     assert_eq!(http("POST", "https", "api.example.com", 443), "ceiling");
@@ -172,7 +184,7 @@ fn a_mapped_literal_is_an_http_host_of_its_own() {
     );
     let http = |flags: &[&str], method: &str, scheme: &str, host: &str| {
         let (method, scheme, host) = (method.into(), scheme.into(), host.into());
-        word(engine(&declared, flags).decide(&Request::Http { method, scheme, host, port: 80, address: None }))
+        word(decide(&engine(&declared, flags), &Request::Http { method, scheme, host, port: 80, address: None }))
     };
     // What one of them may do, the other does not get.
     assert_eq!(http(&["+http"], "GET", "http", "127.0.0.1"), "allow");
@@ -251,7 +263,7 @@ fn what_a_name_resolves_to_can_be_denied_by_a_range() {
     let asked = |host: &str, port: u16, address: Option<&str>| {
         let address = address.map(|a| a.parse::<IpAddr>().unwrap());
         let (method, scheme, host) = ("GET".into(), "https".into(), host.into());
-        word(engine.decide(&Request::Http { method, scheme, host, port, address }))
+        word(decide(&engine, &Request::Http { method, scheme, host, port, address }))
     };
     assert_eq!(asked("api.example.com", 443, None), "allow");
     assert_eq!(asked("api.example.com", 443, Some("192.0.2.1")), "allow");
@@ -263,7 +275,7 @@ fn what_a_name_resolves_to_can_be_denied_by_a_range() {
     // A range allows literal addresses, never a name that happens to resolve into it.
     assert_eq!(asked("other.example.com", 80, Some("10.9.1.1")), "grant");
     let lookup =
-        |host: &str| word(engine.decide(&Request::Lookup { class: act_policy::Class::http(), host: host.into() }));
+        |host: &str| word(decide(&engine, &Request::Lookup { class: act_policy::Class::http(), host: host.into() }));
     assert_eq!(lookup("api.example.com"), "allow");
     assert_eq!(lookup("other.example.com"), "grant");
 }

@@ -8,7 +8,7 @@ use act_policy::{
     Policy, Reason, Request,
 };
 use common::built;
-use common::{ANCHORS, Operator, declares_files, file, manifest, resolve, word};
+use common::{ANCHORS, Operator, decide, declares_files, file, manifest, resolve, word};
 
 /// The engine for an agent's own doings under a configuration.
 fn agent(text: &str, client: Option<&str>) -> Engine {
@@ -25,7 +25,7 @@ fn asked(engine: &Engine, call: &str) -> (Decision, String) {
     let explanation = Explanation::new(&call, engine, None);
     let request = call.request(engine.policy());
     assert_eq!(explanation.verdict, engine.decide(&request).decision);
-    built::compare(engine.policy(), &call, &explanation);
+    built::compare(engine, &call, &explanation);
     (explanation.verdict, explanation.rule.map(|rule| rule.text).unwrap_or_default())
 }
 
@@ -178,7 +178,7 @@ allow = ["spawn(*)"]
 fn dots_in_tool_names_never_widen() {
     let engine = |config: &str| agent(config, None);
     let tool = |engine: &Engine, component: &str, tool: &str| {
-        engine.decide(&Request::Tool { component: component.into(), tool: tool.into() }).decision
+        decide(engine, &Request::Tool { component: component.into(), tool: tool.into() }).decision
     };
     let allow = engine("[permissions]\nallow = [\"tool(a.b.c)\", \"tool(\\\"x.y\\\".*)\"]\n");
     assert_eq!(tool(&allow, "a", "b.c"), Decision::Allow);
@@ -269,7 +269,7 @@ fn clients_only_narrow() {
 fn all_layers_are_judged_together_and_the_closest_is_named() {
     let declared = declares_files(&[("/data/**", "rw")]);
     let operator = Operator {
-        config: "[permissions]\ndeny = [\"read(/data/s/**)\"]\n[profile.p.permissions]\nallow = [\"read(/data/s/ok)\"]\n",
+        config: "trusted-workspaces = [\"/ws\"]\n[permissions]\ndeny = [\"read(/data/s/**)\"]\n[profile.p.permissions]\nallow = [\"read(/data/s/ok)\"]\n",
         profile: Some("p"),
         workspace: Some("[permissions]\ndeny = [\"read(/data/s/k)\"]\n"),
         managed: Some("[permissions]\ndeny = [\"read(/data/s/k)\", \"tool(t.rm)\"]\n"),
@@ -279,9 +279,9 @@ fn all_layers_are_judged_together_and_the_closest_is_named() {
     let engine = resolve(&declared, &operator).0;
     let reason = |path: &str| engine.policy().reason(&file(&engine, Access::Read, path));
     assert_eq!(reason("/data/s/k"), "denied by read(/data/s/k) (workspace, .act/config.toml:2)");
-    assert_eq!(reason("/data/s/ok"), "denied by read(/data/s/**) (user, config.toml:2)");
-    assert_eq!(word(engine.decide(&Request::Tool { component: "t".into(), tool: "rm".into() })), "rule");
-    assert_eq!(word(engine.decide(&Request::Tool { component: "t".into(), tool: "ls".into() })), "allow");
+    assert_eq!(reason("/data/s/ok"), "denied by read(/data/s/**) (user, config.toml:3)");
+    assert_eq!(word(decide(&engine, &Request::Tool { component: "t".into(), tool: "rm".into() })), "rule");
+    assert_eq!(word(decide(&engine, &Request::Tool { component: "t".into(), tool: "ls".into() })), "allow");
 }
 
 #[test]
@@ -393,6 +393,7 @@ fn malformed_rules() {
         let text = if rules.starts_with('[') { format!("\n\n{rules}") } else { text };
         let error = Config::parse(&text, "config.toml", Layer::User, &ANCHORS).unwrap_err().to_string();
         assert!(error.contains(words) && !error.contains('\n'), "{rules}: {error}");
+        built::refuses(&[], &text, words);
     }
     for (text, words) in [
         ("policy = {}\n", "config.toml:1: unknown key `policy` in a workspace's configuration (known: permissions)"),
@@ -409,6 +410,7 @@ fn malformed_rules() {
     ] {
         let error = Config::parse(text, "config.toml", Layer::User, &ANCHORS).unwrap_err().to_string();
         assert!(error.contains(words), "{text}: {error}");
+        built::refuses(&[], text, words);
     }
     for (flag, words) in [
         ("read(./x)", "unknown list `read(./x)`"),
@@ -417,6 +419,9 @@ fn malformed_rules() {
     ] {
         let error = Permissions::parse_flag(flag, &ANCHORS).unwrap_err();
         assert!(error.contains(words) || flag == "read(./x)" && error.contains("write LIST=RULE"), "{flag}: {error}");
+        if error.contains(words) {
+            built::refuses(&["--permission", flag], "", words);
+        }
     }
 }
 
@@ -435,6 +440,64 @@ fn calls_are_never_patterns() {
         let error = Call::parse(text, &ANCHORS).unwrap_err();
         assert!(error.contains(words), "{text}: {error}");
     }
+}
+
+#[test]
+fn operations_are_read_exactly_or_not_at_all() {
+    for (text, words) in [
+        ("stat(./*)", "a pattern: one call is explained"),
+        ("list(x)", "a path starts with ./"),
+        ("stat()", "empty scope: write stat(/path)"),
+        ("stat(/x", "no closing bracket"),
+        ("connect(db.local:80)", "`db.local:80` is no address with a port"),
+        ("connect(10.0.0.1)", "is no address with a port"),
+        ("connect(10.0.0.1:80/sctp)", "unknown protocol `sctp`: tcp or udp"),
+        ("connect(10.0.0.1:80 db.local)", "`db.local` is not name=…"),
+        ("bind(10.0.0.1:80 name=x)", "`name=x` after the end"),
+        ("listen(10.0.0.1:80/udp)", "only TCP listens"),
+        ("lookup(db.local)", "unknown class `db.local`"),
+        ("lookup(fs db.local)", "`wasi:filesystem` looks up no names"),
+        ("lookup(http)", "no name"),
+        ("http(https://a.test)", "no URL"),
+        ("http(GET a.test)", "no scheme"),
+        ("http(GET ftp://a.test)", "unknown scheme `ftp`: http or https"),
+        ("http(GET https://:80)", "no host"),
+        ("http(GET https://a.test:x)", "`x` is not a port"),
+        ("http(GET https://a.test address=b)", "`b` is no address"),
+        ("http(GET https://a.test at=10.0.0.1)", "`at=10.0.0.1` is not address=…"),
+        ("consent(db:drop)", "no key"),
+        ("consent(db:drop k table)", "`table` is not NAME=VALUE"),
+        ("consent(db:drop \"k)", "an unclosed quote"),
+        ("consent(db:drop a\tb)", "control characters"),
+        ("reed(/x)", "an operation of a component: stat(/path), list(/path), connect("),
+    ] {
+        let error = Call::parse(text, &ANCHORS).unwrap_err();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    let request = |text: &str| {
+        let call = Call::parse(text, &ANCHORS).unwrap();
+        assert!(call.operation, "{text}");
+        call.request(agent("", None).policy())
+    };
+    let http = |host: &str, port, address: Option<&str>| Request::Http {
+        method: "POST".into(),
+        scheme: "https".into(),
+        host: host.into(),
+        port,
+        address: address.map(|address| address.parse().unwrap()),
+    };
+    // No rule is about a path, so that one may be there.
+    assert_eq!(request("http(POST https://a.test/v1/x?y=z)"), http("a.test", 443, None));
+    assert_eq!(request("http(POST https://a.test:8443 address=10.0.0.1)"), http("a.test", 8443, Some("10.0.0.1")));
+    assert_eq!(request("http(POST https://[::1]:8443)"), http("[::1]", 8443, None));
+    assert_eq!(request("http(POST https://[::1])"), http("[::1]", 443, None));
+    let consent = Request::Consent {
+        class: "db:drop".into(),
+        key: "two words".into(),
+        arguments: vec![("table".into(), "a=b".into()), ("key".into(), String::new())],
+    };
+    assert_eq!(request("consent(db:drop \"two words\" table=a=b key=)"), consent);
+    assert_eq!(request("stat(./sub)"), Request::File { access: Access::Stat, path: b"/ws/sub".to_vec() });
 }
 
 #[test]

@@ -4,11 +4,11 @@
 mod common;
 
 use act_policy::{Engine, Request};
-use common::{Operator, engine, manifest, resolve, word};
+use common::{Operator, decide, engine, manifest, resolve, word};
 
 fn asked(engine: &Engine, class: &str, key: &str, arguments: &[(&str, &str)]) -> &'static str {
     let arguments = arguments.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    word(engine.decide(&Request::Consent { class: class.into(), key: key.into(), arguments }))
+    word(decide(engine, &Request::Consent { class: class.into(), key: key.into(), arguments }))
 }
 
 const DROP: &str = r#"{"db:drop": {"constraints": [{"key": "test_*"}]}, "db:ddl": {}, "db:none": {"constraints": []}, "act:credentials": {}, "wasi:http": {"constraints": [{"host": "*"}]}}"#;
@@ -58,7 +58,7 @@ fn dimensions_that_were_not_sent_deny_and_never_allow() {
 #[test]
 fn credentials_are_the_whole_class() {
     let declared = manifest(DROP);
-    let read = |engine: &Engine| word(engine.decide(&Request::Credential { key: "acme".into() }));
+    let read = |engine: &Engine| word(decide(engine, &Request::Credential { key: "acme".into() }));
     assert_eq!(read(&engine(&declared, &["+creds"])), "allow");
     assert_eq!(read(&engine(&declared, &[])), "ask");
     assert_eq!(read(&engine(&declared, &["-creds"])), "grant");

@@ -7,6 +7,7 @@ mod ebpf;
 mod fuzz;
 mod guests;
 mod lint;
+mod miri;
 mod process;
 mod project;
 mod setup;
@@ -47,6 +48,8 @@ enum Command {
     Test(test::Arguments),
     /// Look for inputs that break the policy engine's properties
     Fuzz(fuzz::Arguments),
+    /// Run the policy engine's tests in Miri; installs a nightly compiler with it
+    Miri(miri::Arguments),
     /// Boot other kernels in virtual machines and run what this one cannot show
     VmTest(vm::Arguments),
     /// Check formatting, clippy and licences
@@ -75,6 +78,7 @@ fn run(command: Command) -> Result<()> {
         Command::Ebpf { check } => ebpf::run(check),
         Command::Test(arguments) => test::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Miri(arguments) => miri::run(&arguments),
         Command::VmTest(arguments) => vm::run(&arguments),
         Command::Lint(arguments) => lint::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

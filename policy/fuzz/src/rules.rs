@@ -63,7 +63,7 @@ fn explained(call: &Call, engine: &Engine, plan: &KernelPlan) {
 /// A call written as a rule is about that call.
 fn named_by_itself(call: &Call) {
     // The words of a command are globs in a rule and plain in a call.
-    if call.aspect == Aspect::Spawn && call.text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+    if call.aspect == Some(Aspect::Spawn) && call.text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
         return;
     }
     for (list, decision) in [("deny", Decision::Deny), ("ask", Decision::Ask), ("allow", Decision::Allow)] {

@@ -1,13 +1,15 @@
 //! Path patterns by their literal heads: a look-up costs the depth of the path.
 
-use super::{Hits, Listed, bit};
+use super::{Hits, Listed, Names, bit};
 use crate::glob::PathGlob;
 use crate::pattern::{Cover, PathPattern, PatternError, cover_below};
-use std::collections::HashMap;
+use std::sync::Arc;
 
 #[derive(Debug, Default)]
 pub(crate) struct FileIndex {
-    places: HashMap<Box<[u8]>, Place>,
+    places: Names<Box<[u8]>, Place>,
+    /// Tails by their text: many heads have the same.
+    tails: Names<String, Arc<PathGlob>>,
     /// By length in bytes, whether any head has it: other lengths need no look-up.
     lengths: Vec<bool>,
 }
@@ -26,7 +28,7 @@ struct Entry {
     listed: Listed,
     speaks: Speaks,
     /// What follows the head; `None`: all below it.
-    tail: Option<PathGlob>,
+    tail: Option<Arc<PathGlob>>,
 }
 
 /// Which operations a rule speaks of.
@@ -56,7 +58,7 @@ pub(crate) fn upwards(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 impl FileIndex {
     pub(crate) fn add(&mut self, listed: Listed, speaks: Speaks, pattern: &PathPattern) -> Result<(), PatternError> {
-        let entry = Entry { listed, speaks, tail: pattern.glob()? };
+        let entry = Entry { listed, speaks, tail: self.tail(pattern)? };
         self.place(&pattern.head).entries.push(entry);
         if self.lengths.len() <= pattern.head.len() {
             self.lengths.resize(pattern.head.len() + 1, false);
@@ -77,6 +79,15 @@ impl FileIndex {
             }
         }
         Ok(())
+    }
+
+    fn tail(&mut self, pattern: &PathPattern) -> Result<Option<Arc<PathGlob>>, PatternError> {
+        if let Some(known) = self.tails.get(&pattern.tail) {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let Some(tail) = pattern.glob()?.map(Arc::new) else { return Ok(None) };
+        self.tails.insert(pattern.tail.clone(), Arc::clone(&tail));
+        Ok(Some(tail))
     }
 
     fn place(&mut self, path: &[u8]) -> &mut Place {
@@ -106,7 +117,7 @@ impl FileIndex {
             hits.add_above(reads);
         }
         for (entry, below) in self.candidates(path) {
-            match cover_below(entry.tail.as_ref(), below) {
+            match cover_below(entry.tail.as_deref(), below) {
                 Some(Cover::Full) if entry.speaks.of(write) => hits.add(entry.listed),
                 Some(Cover::Ancestor) if entry.speaks.reads => hits.add_above(bit(entry.listed.list)),
                 Some(Cover::Full | Cover::Ancestor) | None => {}

@@ -9,6 +9,11 @@ pub(crate) mod tools;
 
 use crate::permission::{Answer, Level};
 use crate::request::RuleId;
+use std::collections::HashMap;
+
+/// What rules name, to be looked up. Keys are few (a manifest and a configuration are bounded) and known before the first
+/// request, so that a fast hash with a random seed will do.
+type Names<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// How many lists there are.
 const LISTS: usize = 14;

@@ -1,10 +1,10 @@
 //! Network rules by what they name: exact names, suffixes, address ranges.
 
-use super::{Hits, List, Listed};
+use super::{Hits, List, Listed, Names};
 use crate::request::Protocol;
 use crate::rule::{Matches, Target};
 use ipnet::{IpNet, Ipv4Net};
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// What the network rules are asked about: a connection, a name to be looked up, an HTTP request, or for the kernel's
@@ -24,7 +24,7 @@ pub(crate) struct NetQuery<'a> {
     /// `None`: no port yet, as for a look-up.
     pub(crate) port: Option<u16>,
     /// Canonical names.
-    pub(crate) names: &'a [String],
+    pub(crate) names: &'a [Cow<'a, str>],
 }
 
 /// The kind of a [`NetQuery`].
@@ -47,13 +47,22 @@ struct Range {
     entries: Vec<u32>,
 }
 
+#[derive(Debug)]
+struct Entry {
+    listed: Listed,
+    /// The next rule about the same name or suffix.
+    next: Option<u32>,
+    matches: Matches,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct NetIndex {
-    entries: Vec<(Listed, Matches)>,
+    entries: Vec<Entry>,
     /// Rules without a target, and `*`.
     any: Vec<u32>,
-    names: HashMap<String, Vec<u32>>,
-    suffixes: HashMap<String, Vec<u32>>,
+    /// The first rule about each name; the others follow by [`Entry::next`].
+    names: Names<Box<str>, u32>,
+    suffixes: Names<Box<str>, u32>,
     /// By length in bytes, whether any suffix has it: other lengths need no look-up.
     suffix_lengths: Vec<bool>,
     /// In the order of the first address, wide ranges first; IPv4 before IPv6.
@@ -62,30 +71,32 @@ pub(crate) struct NetIndex {
 
 impl NetIndex {
     pub(crate) fn new(rules: impl Iterator<Item = (Listed, Matches)>) -> Self {
-        let mut index = Self::default();
+        let entries = rules.map(|(listed, matches)| Entry { listed, next: None, matches });
+        let mut index = Self { entries: entries.collect(), ..Self::default() };
         let mut ranges: Vec<(IpNet, u32)> = Vec::new();
-        for (listed, matches) in rules {
-            let number = u32::try_from(index.entries.len()).unwrap_or(u32::MAX);
-            match target(&matches) {
+        // From the last to the first, so that the first of a name heads its chain.
+        for (number, entry) in index.entries.iter_mut().enumerate().rev() {
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            match target(&entry.matches) {
                 Some(Target::Any) => index.any.push(number),
                 // Such a rule grants nothing, and denies whatever the rest of it says.
-                None if listed.list.narrows() => index.any.push(number),
+                None if entry.listed.list.narrows() => index.any.push(number),
                 None => {}
-                Some(Target::Name(name)) => index.names.entry(name.clone()).or_default().push(number),
+                Some(Target::Name(name)) => entry.next = index.names.insert(name.as_str().into(), number),
                 Some(Target::Suffix(suffix)) => {
-                    index.suffixes.entry(suffix.clone()).or_default().push(number);
                     if index.suffix_lengths.len() <= suffix.len() {
                         index.suffix_lengths.resize(suffix.len() + 1, false);
                     }
                     if let Some(length) = index.suffix_lengths.get_mut(suffix.len()) {
                         *length = true;
                     }
+                    entry.next = index.suffixes.insert(suffix.as_str().into(), number);
                 }
                 Some(Target::Range(net)) => ranges.push((*net, number)),
                 Some(Target::Mapped(address)) => ranges.push((IpNet::from(IpAddr::V4(*address)), number)),
             }
-            index.entries.push((listed, matches));
         }
+        index.any.reverse();
         ranges.sort_by_key(|(net, number)| (net.network(), net.prefix_len(), *number));
         for (net, number) in ranges {
             match index.ranges.last_mut() {
@@ -114,40 +125,43 @@ impl NetIndex {
     /// Everything that a rule of any list says of the addresses of a range, by the range or by these names.
     pub(crate) fn rules_about<'a>(&'a self, query: &'a NetQuery<'_>) -> impl Iterator<Item = &'a Matches> {
         let embedded = query.embedded.map(IpNet::V4);
-        let numbers = self.any.iter().chain(self.by_name(query.names));
-        let numbers = numbers.chain(self.around(query.range)).chain(self.around(embedded));
-        numbers.filter_map(|number| self.entries.get(*number as usize)).map(|(_, matches)| matches)
+        let of_ranges = self.around(query.range).chain(self.around(embedded));
+        let numbered = self.any.iter().chain(of_ranges).filter_map(|number| self.entries.get(*number as usize));
+        numbered.chain(self.by_name(query.names)).map(|entry| &entry.matches)
     }
 
     pub(crate) fn find(&self, query: &NetQuery<'_>) -> Hits {
         let mut hits = Hits::default();
-        let mut add = |number: &u32, of: fn(List) -> bool| {
-            if let Some((listed, matches)) = self.entries.get(*number as usize)
-                && of(listed.list)
-                && holds(matches, query, listed.list.narrows())
-            {
-                hits.add(*listed);
+        let mut add = |entry: &Entry, of: fn(List) -> bool| {
+            let Listed { list, .. } = entry.listed;
+            if of(list) && holds(&entry.matches, query, list.narrows()) {
+                hits.add(entry.listed);
             }
         };
-        for number in self.any.iter().chain(self.by_name(query.names)) {
-            add(number, |_| true);
+        let entry = |number: &u32| self.entries.get(*number as usize);
+        for entry in self.any.iter().filter_map(entry).chain(self.by_name(query.names)) {
+            add(entry, |_| true);
         }
-        for number in self.around(query.range) {
-            add(number, if query.literal { |_| true } else { List::narrows });
+        for entry in self.around(query.range).filter_map(entry) {
+            add(entry, if query.literal { |_| true } else { List::narrows });
         }
-        for number in self.around(query.embedded.map(IpNet::V4)) {
-            add(number, List::narrows);
+        for entry in self.around(query.embedded.map(IpNet::V4)).filter_map(entry) {
+            add(entry, List::narrows);
         }
         hits
     }
 
-    fn by_name<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a u32> {
-        names.iter().flat_map(|name| {
+    fn by_name<'a>(&'a self, names: &'a [Cow<'_, str>]) -> impl Iterator<Item = &'a Entry> {
+        let heads = names.iter().flat_map(|name| {
             let above = name.match_indices('.').filter_map(|(dot, _)| name.get(dot + 1..));
             let known = |suffix: &&str| self.suffix_lengths.get(suffix.len()).copied().unwrap_or_default();
-            let suffixes = std::iter::once(name.as_str()).chain(above).filter(known);
+            let suffixes = std::iter::once(&**name).chain(above).filter(known);
             let suffixes = suffixes.filter_map(|suffix| self.suffixes.get(suffix));
-            self.names.get(name).into_iter().chain(suffixes).flatten()
+            self.names.get(&**name).into_iter().chain(suffixes)
+        });
+        heads.flat_map(|head| {
+            let entry = |number: u32| self.entries.get(number as usize);
+            std::iter::successors(entry(*head), move |here| entry(here.next?))
         })
     }
 

@@ -1,16 +1,15 @@
 //! Tool names of permission rules.
 
-use super::{Hits, Listed};
+use super::{Hits, Listed, Names};
 use crate::glob::KeyGlob;
 use crate::pattern::{PatternError, is_glob, key_glob};
-use std::collections::HashMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct ToolIndex {
     /// Rules by `id.tool`, which a narrowing rule is compared with however the dots are read.
-    names: HashMap<String, Vec<Entry>>,
+    names: Names<String, Vec<Entry>>,
     /// Rules for all tools of an id.
-    whole: HashMap<String, Vec<Entry>>,
+    whole: Names<String, Vec<Entry>>,
     /// Rules with other wildcards.
     wild: Vec<(Entry, Option<KeyGlob>, KeyGlob)>,
 }

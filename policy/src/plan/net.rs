@@ -8,6 +8,7 @@ use crate::policy::ClassPolicy;
 use crate::request::{Protocol, RuleId, Verdict};
 use crate::rule::{Matches, Ports};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -97,12 +98,13 @@ impl NetEntry {
     /// The entry of one address that was looked up under the given names in this run.
     pub fn for_address(engine: &Engine, address: IpAddr, names: &[String]) -> Self {
         let (range, embedded) = forms(address);
-        entry(engine, range, embedded, names)
+        let names: Vec<Cow<'_, str>> = names.iter().map(|name| Cow::from(name.as_str())).collect();
+        entry(engine, range, embedded, &names)
     }
 }
 
 /// What holds for a range, or for an address with the names that it was looked up under.
-fn entry(engine: &Engine, range: IpNet, embedded: Option<Ipv4Net>, names: &[String]) -> NetEntry {
+fn entry(engine: &Engine, range: IpNet, embedded: Option<Ipv4Net>, names: &[Cow<'_, str>]) -> NetEntry {
     let range_of = Some(range);
     let query = |kind, port| {
         // However a request may spell it.

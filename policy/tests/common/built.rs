@@ -1,15 +1,17 @@
 //! The same question to the built program: `act permissions explain --json`, where `ACT_BIN_DIR` names the programs (as
-//! `cargo xtask test` does). What it says is what the engine said.
+//! `cargo xtask test` does). What it says is what the engine said, or it refuses a grant that covers what it relies on
+//! itself.
 //!
-//! Some rows cannot be asked so: those with a managed file (root's), a workspace, or paths that depend on the current
-//! directory, and those whose grant covers the folders of the program itself, which it refuses.
+//! Rows with a managed file, a workspace or relative paths are asked in a root of their own, below mounts that no one else
+//! sees: that takes root. Without it they are skipped, with one line; where `ACT_CI` is `1` that fails.
 
 use super::Operator;
-use act_policy::{Call, Explanation, Manifest, Policy};
+use act_policy::{Call, Engine, Explanation, Manifest, Policy};
 use serde_json::Value;
 use std::cell::RefCell;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Once;
 
 /// What a policy was made of: the program is given the same.
 #[derive(Clone, Default)]
@@ -17,7 +19,10 @@ struct Recipe {
     manifest: Option<String>,
     config: String,
     arguments: Vec<String>,
-    askable: bool,
+    managed: Option<String>,
+    workspace: Option<String>,
+    /// Whether paths are relative to the folder that is current, `/work`.
+    relative: bool,
 }
 
 thread_local! {
@@ -33,10 +38,6 @@ fn programs() -> Option<PathBuf> {
     std::env::var_os("ACT_BIN_DIR").map(PathBuf::from)
 }
 
-fn remember(policy: &Policy, recipe: Recipe) {
-    RECIPES.with_borrow_mut(|all| push(all, (policy.clone(), recipe)));
-}
-
 fn push<T>(all: &mut Vec<T>, item: T) {
     if all.len() == MOST {
         all.remove(0);
@@ -50,10 +51,11 @@ pub(super) fn manifest(manifest: &Manifest, json: &str) {
     }
 }
 
-fn absolute(token: &str) -> bool {
+/// Whether a path of a shorthand or a rule is relative to a folder.
+fn relative(token: &str) -> bool {
     match token.split_once('=') {
-        Some(("fs" | "wasi:filesystem", path)) => path.starts_with(['/', '~']),
-        _ => true,
+        Some(("fs" | "wasi:filesystem", path)) => !path.starts_with(['/', '~']),
+        _ => false,
     }
 }
 
@@ -63,23 +65,29 @@ pub(super) fn component(policy: &Policy, manifest: &Manifest, operator: &Operato
         return;
     }
     let json = MANIFESTS.with_borrow(|all| all.iter().find(|(m, _)| m == manifest).map(|(_, json)| json.clone()));
-    let mut arguments: Vec<String> = Vec::new();
-    let mut askable = json.is_some() && operator.managed.is_none() && operator.workspace.is_none();
-    askable &= operator.client.is_none() && !operator.config.contains("./");
+    let mut recipe = Recipe {
+        manifest: Some(json.expect("a manifest that common::manifest made")),
+        config: operator.config.to_owned(),
+        managed: operator.managed.map(str::to_owned),
+        workspace: operator.workspace.map(str::to_owned),
+        ..Recipe::default()
+    };
     for text in operator.grants {
-        askable &= !text.contains("\"path\": \"") || text.contains("\"path\": \"/");
-        arguments.extend(["--grant".into(), (*text).to_owned()]);
+        recipe.relative |= text.contains("\"path\": \"") && !text.contains("\"path\": \"/");
+        recipe.arguments.extend(["--grant".into(), (*text).to_owned()]);
     }
     for text in operator.flags {
         let (sign, token) = text.split_at(1);
-        askable &= absolute(token);
-        arguments.extend([if sign == "+" { "--allow" } else { "--deny" }.into(), token.to_owned()]);
+        recipe.relative |= relative(token);
+        recipe.arguments.extend([if sign == "+" { "--allow" } else { "--deny" }.into(), token.to_owned()]);
     }
     if let Some(name) = operator.profile {
-        arguments.extend(["--profile".into(), name.to_owned()]);
+        recipe.arguments.extend(["--profile".into(), name.to_owned()]);
     }
-    let recipe = Recipe { manifest: json, config: operator.config.to_owned(), arguments, askable };
-    remember(policy, recipe);
+    if let Some(client) = operator.client {
+        recipe.arguments.extend(["--subject".into(), format!("agent:{client}")]);
+    }
+    RECIPES.with_borrow_mut(|all| push(all, (policy.clone(), recipe)));
 }
 
 /// Remember what an agent's policy was made of.
@@ -87,38 +95,138 @@ pub(crate) fn agent(policy: &Policy, config: &str, client: Option<&str>) {
     if programs().is_none() {
         return;
     }
-    let recipe = Recipe { config: config.to_owned(), askable: client.is_none(), ..Recipe::default() };
-    remember(policy, recipe);
+    let subject = client.map(|client| ["--subject".into(), format!("agent:{client}")]);
+    let arguments = subject.into_iter().flatten().collect();
+    let recipe = Recipe { config: config.to_owned(), arguments, ..Recipe::default() };
+    RECIPES.with_borrow_mut(|all| push(all, (policy.clone(), recipe)));
 }
 
-/// Ask the program, if it can be asked.
-pub(crate) fn compare(policy: &Policy, call: &Call, explanation: &Explanation) {
+/// Ask the program.
+pub(crate) fn compare(engine: &Engine, call: &Call, explanation: &Explanation) {
     let Some(programs) = programs() else { return };
+    let policy = engine.policy();
     let recipe = RECIPES.with_borrow(|all| all.iter().find(|(p, _)| p == policy).map(|(_, recipe)| recipe.clone()));
-    let Some(recipe) = recipe.filter(|recipe| recipe.askable) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.toml"), &recipe.config).unwrap();
-    let mut act = Command::new(programs.join("act"));
-    act.env_clear().env("HOME", "/home/a").current_dir(folder.path());
-    act.args(["permissions", "explain", &call.text, "--json", "--config", "config.toml"]).args(&recipe.arguments);
-    if let Some(json) = &recipe.manifest {
-        std::fs::write(folder.path().join("t.wasm"), component_of(json)).unwrap();
-        act.args(["--component", "t.wasm"]);
-    }
-    let output = act.output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    if error.contains("which act itself relies on") {
+    let recipe = recipe.expect("a policy that common made");
+    let Some(output) = ask(&programs, &recipe, &["permissions", "explain", &call.text, "--json"]) else { return };
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let place = format!("{} under {:?}\n{}\n{error}", call.text, recipe.arguments, recipe.config);
+    // A tree around all is one around the program's own folders.
+    if recipe.manifest.is_some() && engine.subtrees().iter().any(|tree| tree.write && tree.path.is_empty()) {
+        assert!(error.contains("which act itself relies on") && output.status.code() == Some(2), "{place}");
         return;
     }
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{}: {e}: {error}", call.text));
+    // The names of files are those of the table.
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text =
+        text.replace("/etc/act/managed.toml", "managed.toml").replace("/ws/.act/config.toml", ".act/config.toml");
+    let said: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {place}"));
     let ours = serde_json::to_value(explanation).unwrap();
     for key in ["verdict", "reason", "subject"] {
-        assert_eq!(said[key], ours[key], "{key} of {} under {:?}\n{}", call.text, recipe.arguments, recipe.config);
+        assert_eq!(said[key], ours[key], "{key} of {place}");
     }
-    // The program denies its own folders besides, so that a tree around them is no longer opened as a whole.
-    if recipe.manifest.is_none() {
-        assert_eq!(said["rule"]["text"], ours["rule"]["text"], "{}", call.text);
+    assert_eq!(said["rule"]["text"], ours["rule"]["text"], "{place}");
+}
+
+/// The program refuses arguments, or a configuration, and says why.
+pub(crate) fn refuses(arguments: &[&str], config: &str, words: &str) {
+    let Some(programs) = programs() else { return };
+    let recipe = Recipe {
+        manifest: Some(super::EMPTY.into()),
+        config: config.to_owned(),
+        arguments: arguments.iter().map(|text| (*text).to_owned()).collect(),
+        ..Recipe::default()
+    };
+    let Some(output) = ask(&programs, &recipe, &["permissions", "explain", "read(/x)"]) else { return };
+    said(&output, 2, words, &format!("{arguments:?}\n{config}"));
+}
+
+/// The program refuses a component with this manifest, and says why; or it takes it.
+pub(crate) fn validates(json: &str, words: Option<&str>) {
+    let Some(programs) = programs() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.wasm"), component_of(json)).unwrap();
+    let mut act = Command::new(programs.join("act"));
+    let output = act.env_clear().current_dir(folder.path()).args(["validate", "t.wasm"]).output().unwrap();
+    match words {
+        Some(words) => said(&output, 1, words, json),
+        None => assert_eq!(output.status.code(), Some(0), "{json}: {}", String::from_utf8_lossy(&output.stderr)),
     }
+}
+
+fn said(output: &Output, code: i32, words: &str, place: &str) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(code) && error.contains(words), "{place}\n{words}\n{error}");
+}
+
+/// Run the program with what a policy is made of.
+fn ask(programs: &Path, recipe: &Recipe, arguments: &[&str]) -> Option<Output> {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let inside = |path: &str| root.join(path.trim_start_matches('/'));
+    let write = |path: &str, text: &[u8]| {
+        std::fs::create_dir_all(inside(path).parent().unwrap()).unwrap();
+        std::fs::write(inside(path), text).unwrap();
+    };
+    let below_root = recipe.managed.is_some() || recipe.workspace.is_some() || recipe.relative;
+    let here = match (below_root, recipe.workspace.is_some()) {
+        (false, _) => "",
+        (true, true) => "/ws",
+        (true, false) => "/work",
+    };
+    write(&format!("{here}/config.toml"), recipe.config.as_bytes());
+    let mut all: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
+    all.extend(["--config".into(), "config.toml".into()]);
+    all.extend(recipe.arguments.iter().cloned());
+    if let Some(json) = &recipe.manifest {
+        write(&format!("{here}/t.wasm"), &component_of(json));
+        all.extend(["--component".into(), "t.wasm".into()]);
+    }
+    let mut act = if below_root {
+        if !can_mount() {
+            return None;
+        }
+        if let Some(text) = &recipe.managed {
+            write("/etc/act/managed.toml", text.as_bytes());
+        }
+        if let Some(text) = &recipe.workspace {
+            write("/ws/.act/config.toml", text.as_bytes());
+        }
+        let mut act = Command::new("unshare");
+        act.args(["--mount", "--propagation", "private", "sh", "-c", IN_A_ROOT]).arg(root).arg(programs).arg(here);
+        act
+    } else {
+        Command::new(programs.join("act"))
+    };
+    act.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/home/a");
+    for kind in ["CONFIG", "CACHE", "STATE", "DATA"] {
+        act.env(format!("XDG_{kind}_HOME"), format!("/own/{kind}"));
+    }
+    Some(act.current_dir(root).args(all).output().unwrap())
+}
+
+/// `$0`: the root, `$1`: the programs, `$2`: the current folder, then the arguments. What the programs need of the machine
+/// is mounted there, in a mount namespace that ends with the program.
+const IN_A_ROOT: &str = r#"
+set -e
+for folder in /bin /sbin /lib /lib64 /usr /proc; do
+    if [ -L "$folder" ]; then cp -P "$folder" "$0$folder"
+    elif [ -d "$folder" ]; then mkdir -p "$0$folder"; mount --rbind "$folder" "$0$folder"
+    fi
+done
+mkdir -p "$0/programs"; mount --bind "$1" "$0/programs"
+here="$2"; shift 2
+exec chroot "$0" sh -c 'cd "$0" && exec /programs/act "$@"' "$here" "$@"
+"#;
+
+/// Whether mounts can be made; one line if not.
+fn can_mount() -> bool {
+    static TOLD: Once = Once::new();
+    let can = Command::new("unshare").args(["--mount", "true"]).output().is_ok_and(|output| output.status.success());
+    if !can {
+        assert!(std::env::var_os("ACT_CI").is_none_or(|ci| ci != "1"), "no mount namespace can be made here");
+        TOLD.call_once(|| println!("skipped: rows of managed files and workspaces: no mount namespace can be made"));
+    }
+    can
 }
 
 /// The smallest component with a manifest: a head and one section.

@@ -19,6 +19,9 @@ pub(crate) fn cbor(json: &str) -> Vec<u8> {
     out
 }
 
+/// A manifest that declares nothing.
+pub(crate) const EMPTY: &str = r#"{"std": {"name": "t", "version": "1", "capabilities": {}}}"#;
+
 /// A manifest that declares these capabilities.
 pub(crate) fn manifest(capabilities: &str) -> Manifest {
     let text = format!(r#"{{"std": {{"name": "t", "version": "1", "capabilities": {capabilities}}}}}"#);
@@ -86,24 +89,67 @@ pub(crate) fn engine(manifest: &Manifest, list: &[&str]) -> Engine {
 }
 
 pub(crate) fn file(engine: &Engine, access: Access, path: &str) -> Verdict {
-    let verdict = engine.decide(&Request::File { access, path: path.as_bytes().to_vec() });
-    match access {
-        Access::Read => explained(engine, &format!("read({path})"), verdict),
-        Access::Write => explained(engine, &format!("write({path})"), verdict),
-        Access::Stat | Access::List => {}
-    }
+    decide(engine, &Request::File { access, path: path.as_bytes().to_vec() })
+}
+
+/// What is decided; and that it is what is explained, here and by the built program.
+pub(crate) fn decide(engine: &Engine, request: &Request) -> Verdict {
+    let verdict = engine.decide(request);
+    let Some(text) = written(request) else { return verdict };
+    let call = Call::parse(&text, &ANCHORS).unwrap();
+    assert_eq!(bare(call.request(engine.policy())), bare(request.clone()), "{text}");
+    compare(engine, &call, verdict);
     verdict
 }
 
-/// What is explained is what was decided, wherever the request can be written as a call.
-fn explained(engine: &Engine, call: &str, verdict: Verdict) {
-    let Ok(mut call) = Call::parse(call, &ANCHORS) else { return };
-    let canonical = call.path().map(|path| path.clone());
-    let Request::File { path, .. } = call.request(engine.policy()) else { return compare(engine, &call, verdict) };
-    // A path that no kernel resolves is brought into form by the one who asks.
-    if canonical == Some(path.clone()) && call.text.contains(&format!("({})", String::from_utf8_lossy(&path))) {
-        compare(engine, &call, verdict);
+/// A request without the brackets around its host, which mean nothing.
+fn bare(mut request: Request) -> Request {
+    if let Request::Http { host, .. } = &mut request {
+        *host = host.trim_matches(['[', ']']).to_owned();
     }
+    request
+}
+
+/// A request as the call that asks about it. There is none for what holds control characters or quotes, and none for a
+/// path that no kernel resolves: who asks brings it into form.
+fn written(request: &Request) -> Option<String> {
+    let word = |text: &str| {
+        let plain = !text.contains(|c: char| c.is_control() || c == '"');
+        let quoted = text.is_empty() || text.contains(char::is_whitespace);
+        plain.then(|| if quoted { format!("\"{text}\"") } else { text.to_owned() })
+    };
+    let words =
+        |words: &[String]| words.iter().map(|text| Some(format!(" {}", word(text)?))).collect::<Option<String>>();
+    Some(match request {
+        Request::File { access, path } => {
+            let path = std::str::from_utf8(path).ok()?;
+            let resolved =
+                path == "/" || path.starts_with('/') && path[1..].split('/').all(|c| !["", ".", ".."].contains(&c));
+            (resolved && word(path).is_some()).then(|| format!("{access}({path})"))?
+        }
+        Request::Connect { addr, protocol, names } => {
+            let names: Vec<String> = names.iter().map(|name| format!("name={name}")).collect();
+            format!("connect({addr}/{protocol}{})", words(&names)?)
+        }
+        Request::Bind { addr, protocol } => format!("bind({addr}/{protocol})"),
+        Request::Listen { addr } => format!("listen({addr})"),
+        Request::Lookup { class, host } => format!("lookup({class} {})", word(host)?),
+        Request::Http { method, scheme, host, port, address } => {
+            let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.clone() };
+            let address = address.map(|address| format!(" address={address}")).unwrap_or_default();
+            format!("http({method} {scheme}://{}:{port}{address})", word(&host)?)
+        }
+        Request::Credential { key } => format!("creds({key})"),
+        Request::Consent { class, key, arguments } => {
+            let arguments: Vec<String> = arguments.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            format!("consent({} {}{})", word(class)?, word(key)?, words(&arguments)?)
+        }
+        Request::Tool { component, tool } => format!("tool(\"{component}\".{tool})"),
+        Request::Spawn { program, words: arguments } => format!("spawn(cmd: {program}{})", words(arguments)?),
+        Request::Ui { placement } => format!("ui({placement})"),
+        Request::Net { host, port: Some(port) } => format!("net(domain: {host}:{port})"),
+        Request::Net { host, port: None } => format!("net(domain: {host})"),
+    })
 }
 
 fn compare(engine: &Engine, call: &Call, verdict: Verdict) {
@@ -111,16 +157,17 @@ fn compare(engine: &Engine, call: &Call, verdict: Verdict) {
     assert_eq!(explanation.verdict, verdict.decision, "{}", explanation.text());
     assert_eq!(explanation.reason, engine.policy().reason(&verdict), "{}", explanation.text());
     assert_eq!(explanation.enforced_by.is_empty(), verdict.allowed(), "{}", explanation.text());
-    built::compare(engine.policy(), call, &explanation);
+    built::compare(engine, call, &explanation);
 }
 
 pub(crate) fn connect(engine: &Engine, addr: &str, protocol: Protocol, names: &[&str]) -> Verdict {
     let literal = names.is_empty() && protocol == Protocol::Tcp && !addr.ends_with(":0");
     let names = names.iter().map(|n| (*n).to_owned()).collect();
-    let verdict = engine.decide(&Request::Connect { addr: addr.parse().unwrap(), protocol, names });
+    let verdict = decide(engine, &Request::Connect { addr: addr.parse().unwrap(), protocol, names });
     let http = engine.policy().class(&Class::http()).is_some_and(|class| class.declared.is_some());
+    // The same in the words of a rule.
     if literal && !http {
-        explained(engine, &format!("net(domain: {addr})"), verdict);
+        compare(engine, &Call::parse(&format!("net(domain: {addr})"), &ANCHORS).unwrap(), verdict);
     }
     verdict
 }

@@ -27,7 +27,10 @@ enum Command {
 
 #[derive(clap::Args, Debug)]
 struct ExplainArgs {
-    /// One call, never a pattern: `read(./notes.txt)`, `net(domain: docs.rs:443)`, `tool(sqlite.query)`
+    /// One call, never a pattern: `read(./notes.txt)`, `net(domain: docs.rs:443)`, `tool(sqlite.query)`. With --component
+    /// also one operation: stat(PATH), list(PATH), connect(ADDRESS:PORT/tcp [name=NAME]), bind(ADDRESS:PORT/tcp),
+    /// listen(ADDRESS:PORT), lookup(CLASS NAME), http(METHOD SCHEME://HOST[:PORT] [address=ADDRESS]),
+    /// consent(CLASS KEY [NAME=VALUE])
     #[arg(value_name = "CALL")]
     call: String,
     /// Who does it: `agent`, `agent:<client>` or `ext:<component>`
@@ -66,6 +69,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let operator = args.policy.read()?;
     let call = parse(&operator, &args.call)?;
+    needs_component(&call, args.component.as_deref())?;
     let (effective, component) = policy(&operator, args.subject.as_ref(), args.component.as_deref())?;
     let explanation = Explanation::new(&call, &effective.engine, component.then_some(&effective.plan));
     let text = if args.json {
@@ -95,6 +99,15 @@ fn parse(operator: &Operator, text: &str) -> Result<Call, Failure> {
         }
     }
     Ok(call)
+}
+
+/// An operation is a component's.
+fn needs_component(call: &Call, component: Option<&str>) -> Result<(), Failure> {
+    if call.operation && component.is_none() {
+        let call = escape(&call.text);
+        return Err(Failure::usage(format!("{call}: an operation of a component: name its file with --component")));
+    }
+    Ok(())
 }
 
 /// The policy that a subject is under, and whether it is a component's.
@@ -143,6 +156,7 @@ fn test(args: &TestArgs) -> Result<Exit, Failure> {
     for case in &cases {
         let located = |e: Failure| Failure::usage(format!("{shown}:{}: {e}", case.line));
         let call = parse(&operator, &case.request).map_err(located)?;
+        needs_component(&call, case.component.as_deref()).map_err(located)?;
         let key = (case.subject.as_ref(), case.component.as_deref());
         let (effective, component) = match policies.entry(key) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),

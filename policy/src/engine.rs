@@ -125,6 +125,12 @@ impl Engine {
         self.files.add(listed, Speaks::BOTH, &pattern)
     }
 
+    /// Somebody may be there to answer: what asks is kept open for an answer, where the kernel's layers cannot be widened
+    /// later. Decisions stay what they are.
+    pub fn attend(&mut self) {
+        self.policy.attended = true;
+    }
+
     /// The subtrees that the kernel has to open for a component.
     pub fn subtrees(&self) -> Vec<Subtree> {
         crate::plan::subtrees(self)

@@ -28,6 +28,8 @@ pub struct Policy {
     pub permissions: Vec<Permission>,
     /// What becomes of a request that needs an answer, and where that was said.
     pub consent: Option<(Consent, Source)>,
+    /// Whether somebody may be there who answers; see [`Engine::attend`](crate::Engine::attend).
+    pub attended: bool,
 }
 
 /// The effective policy of one class.
@@ -145,6 +147,7 @@ impl Policy {
             classes: Vec::new(),
             permissions: Vec::new(),
             consent: consent(layers),
+            attended: false,
         }
     }
 
@@ -229,6 +232,11 @@ impl Policy {
     /// Whether what asks is refused without asking, because somebody said so.
     pub fn never_asks(&self) -> bool {
         matches!(self.consent, Some((Consent::Never, _)))
+    }
+
+    /// Whether what asks waits for an answer, where it does not pass without one.
+    pub fn may_ask(&self) -> bool {
+        self.attended && !self.never_asks()
     }
 
     /// Whether this verdict lets a request pass: allowed, or asked about where asking is waived.

@@ -2,6 +2,7 @@
 //! kernel's plan is never tighter than the policy.
 //!
 //! `ACT_CASES=1000000` runs as many cases, as the nightly job does; without it 10,000 and 2,000.
+#![cfg(not(miri))] // Random inputs by the thousand take hours there.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
@@ -296,6 +297,46 @@ proptest! {
             && names.is_empty()
         {
             prop_assert_ne!(table(addr.ip(), addr.port(), *protocol, &[]), NetVerdict::Allow);
+        }
+    }
+
+    #[test]
+    fn what_may_be_asked_is_kept_open_for_an_answer(d in declared(), g in grant(), p in permissions(), m in managed(), r in request()) {
+        let mut engine = engine(&d, &g, &p, m.as_deref());
+        let (before, alone) = (engine.decide(&r), KernelPlan::new(&engine));
+        engine.attend();
+        prop_assert_eq!(engine.decide(&r), before);
+        let plan = KernelPlan::new(&engine);
+        // No address is open before the answer.
+        prop_assert_eq!(&plan.net.entries, &alone.net.entries);
+        let port_open = |port: u16, protocol: Protocol| match protocol {
+            Protocol::Tcp => plan.net.tcp && plan.net.tcp_ports.as_ref().is_none_or(|ports| ports.contains(&port)),
+            Protocol::Udp => plan.net.udp,
+        };
+        match &r {
+            Request::File { access: access @ (Access::Read | Access::List | Access::Write), path } if before.decision != Decision::Deny => {
+                let write = *access == Access::Write;
+                let path = if path == b"/" { &[][..] } else { path.as_slice() };
+                let open = plan.files.iter().any(|s| {
+                    (s.write || !write) && path.strip_prefix(s.path.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+                });
+                prop_assert!(open, "{:?}", plan.files);
+            }
+            Request::Connect { addr, protocol, .. } if before.decision == Decision::Ask => {
+                prop_assert!(port_open(addr.port(), *protocol), "{:?}", plan.net);
+            }
+            Request::Http { port, .. } if before.decision == Decision::Ask => {
+                prop_assert!(port_open(*port, Protocol::Tcp), "{:?}", plan.net);
+            }
+            _ => {}
+        }
+        // What Landlock opens as a whole is allowed without an answer.
+        for subtree in plan.files.iter().filter(|s| s.exact) {
+            let below = [subtree.path.as_slice(), b"/new"].concat();
+            for (access, holds) in [(Access::Read, true), (Access::Write, subtree.write)] {
+                let verdict = engine.decide(&Request::File { access, path: below.clone() });
+                prop_assert!(!holds || verdict.allowed(), "{access} {}", String::from_utf8_lossy(&below));
+            }
         }
     }
 }

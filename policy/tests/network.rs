@@ -255,6 +255,35 @@ fn an_address_that_was_looked_up_gets_an_entry_of_its_own() {
 }
 
 #[test]
+fn an_answer_opens_one_port_and_no_deny() {
+    let grant = r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "10.1.2.3", "ports": [80, 81]}],
+        "deny": [{"cidr": "10.0.0.0/8", "ports": [22]}, {"cidr": "10.9.0.0/16", "except-ports": [65535, 7]}]}}"#;
+    let engine = resolve(&declares(r#"{"host": "*"}"#), &Operator { grants: &[grant], ..Operator::default() }).0;
+    for address in ["10.1.2.3", "10.9.0.1", "11.0.0.1", "fd00::1"] {
+        let address: IpAddr = address.parse().unwrap();
+        let before = NetEntry::for_address(&engine, address, &[]);
+        for (opened, protocol) in
+            [(22, Tcp), (7, Tcp), (80, Tcp), (82, Udp), (1, Tcp), (65535, Tcp), (65535, Udp), (0, Tcp)]
+        {
+            let after = before.clone().with_port(opened, protocol);
+            for port in [1, 2, 6, 7, 8, 21, 22, 23, 79, 80, 81, 82, 83, 65534, 65535] {
+                for other in [Tcp, Udp] {
+                    let was = in_tables(std::slice::from_ref(&before), address, port, other);
+                    let expected = match was {
+                        NetVerdict::Unlisted if (port, other) == (opened, protocol) => NetVerdict::Allow,
+                        was => was,
+                    };
+                    let is = in_tables(std::slice::from_ref(&after), address, port, other);
+                    assert_eq!(is, expected, "{address} {opened}/{protocol}: {port}/{other}");
+                }
+            }
+            let overlaps = after.ports.windows(2).any(|w| w[0].protocol == w[1].protocol && w[0].high >= w[1].low);
+            assert!(!overlaps, "{after:?}");
+        }
+    }
+}
+
+#[test]
 fn what_a_name_resolves_to_can_be_denied_by_a_range() {
     let declared = manifest(r#"{"wasi:http": {"constraints": [{"host": "*"}]}}"#);
     let grant = r#"{"http": {"mode": "allowlist", "allow": [{"host": "api.example.com"}, {"cidr": "10.9.0.0/16"}],

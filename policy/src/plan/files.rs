@@ -37,8 +37,11 @@ pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
     let by_mode = |mode: Mode, allow: &[RuleId], asks_pass: bool| match mode {
         Mode::Open => everything(),
         Mode::Allowlist => patterns(allow),
-        Mode::Ask if asks_pass && allow.is_empty() => everything(),
-        Mode::Ask if asks_pass => patterns(allow),
+        Mode::Ask if asks_pass || policy.may_ask() => {
+            let asked = if allow.is_empty() { everything() } else { patterns(allow) };
+            // Until somebody answers, nothing there is open; the broker knows the answers.
+            asked.into_iter().map(|o| Opened { exact: o.exact && asks_pass, ..o }).collect()
+        }
         Mode::Ask | Mode::Deny => Vec::new(),
     };
     let mut opened = patterns(class.declared.as_deref().unwrap_or_default());
@@ -46,11 +49,12 @@ pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
     if let Some(managed) = &class.managed {
         opened = intersect(&opened, &by_mode(managed.mode, &managed.allow, false));
     }
+    let asks_open = policy.asks_pass() || policy.may_ask();
     // The lists of a component's own permission rules refuse what they do not name.
     let listed = |aspect: Aspect| {
         let mut ids = Vec::new();
         for permission in policy.permissions.iter().filter(|p| p.level == Level::Component && p.aspect == aspect) {
-            if permission.answer == Answer::Allow || permission.answer == Answer::Ask && policy.asks_pass() {
+            if permission.answer == Answer::Allow || permission.answer == Answer::Ask && asks_open {
                 ids.push(permission.rule);
             }
         }
@@ -64,10 +68,11 @@ pub(crate) fn subtrees(engine: &Engine) -> Vec<Subtree> {
         let lists: Vec<Opened> = reads.chain(writes).map(|o| Opened { exact: false, ..o }).collect();
         opened = intersect(&opened, &lists);
     }
-    let answers = if policy.asks_pass() { &[Answer::Deny][..] } else { &[Answer::Deny, Answer::Ask] };
-    let permissions = Level::ALL.into_iter().flat_map(|level| answers.iter().map(move |a| List::Permission(level, *a)));
-    let refusing = [List::Deny, List::ManagedDeny].into_iter().chain(permissions).fold(0, |all, list| all | bit(list));
-    let narrowed: Vec<Subtree> = opened.into_iter().filter_map(|o| narrow(engine, refusing, o)).collect();
+    let of = |answer| Level::ALL.into_iter().fold(0, |all, level| all | bit(List::Permission(level, answer)));
+    let denying = bit(List::Deny) | bit(List::ManagedDeny) | of(Answer::Deny);
+    let refusing = if asks_open { denying } else { denying | of(Answer::Ask) };
+    let narrowing = if policy.asks_pass() { denying } else { denying | of(Answer::Ask) };
+    let narrowed: Vec<Subtree> = opened.into_iter().filter_map(|o| narrow(engine, refusing, narrowing, o)).collect();
     without_covered(narrowed)
 }
 
@@ -115,15 +120,16 @@ fn by_head(opened: &[Opened]) -> BTreeMap<&[u8], BTreeSet<&Opened>> {
     by_head
 }
 
-/// Take out what rules of the refusing lists refuse as a whole; what they refuse in part, Landlock cannot say.
-fn narrow(engine: &Engine, refusing: u16, opened: Opened) -> Option<Subtree> {
+/// Take out what rules of the refusing lists refuse as a whole; what the narrowing ones refuse or ask about in part,
+/// Landlock cannot say.
+fn narrow(engine: &Engine, refusing: u16, narrowing: u16, opened: Opened) -> Option<Subtree> {
     let Opened { head, write, exact } = opened;
     let area = engine.files.area(&head);
     let (reads, writes) = (!area.is_covered(refusing, false), write && !area.is_covered(refusing, true));
     if !reads && !writes {
         return None;
     }
-    let touched = |write| area.is_touched(refusing, write);
+    let touched = |write| area.is_touched(narrowing, write);
     let exact = exact && reads && !touched(false) && !(writes && touched(true));
     Some(Subtree { path: head, write: writes, exact })
 }

@@ -20,7 +20,9 @@ pub(super) fn plan(engine: &Engine) -> NetPlan {
     ranges.extend(engine.net.named_ranges());
     let entries = ranges.into_iter().map(|range| entry(engine, range, None, &[])).collect();
     let policy = engine.policy();
-    let open = |class: &&ClassPolicy| class.declared.is_some() && (policy.asks_pass() || class.mode != Mode::Ask);
+    // Landlock cannot open a port later, so that it is open for an answer; the addresses are closed until then.
+    let asks_open = policy.asks_pass() || policy.may_ask();
+    let open = |class: &&ClassPolicy| class.declared.is_some() && (asks_open || class.mode != Mode::Ask);
     let sockets = policy.class(&Class::sockets()).filter(open);
     let http = policy.class(&Class::http()).filter(open);
     let speaks = |protocol| sockets.is_some_and(|class| uses(engine, class, protocol));
@@ -29,7 +31,8 @@ pub(super) fn plan(engine: &Engine) -> NetPlan {
     let classes = [sockets.filter(|_| speaks(Protocol::Tcp)), http.filter(|_| requests)];
     let mut tcp_ports = Some(BTreeSet::new());
     for class in classes.into_iter().flatten() {
-        let granted = if class.mode == Mode::Open { None } else { ports(engine, &class.allow) };
+        let whole = class.mode == Mode::Open || class.mode == Mode::Ask && class.allow.is_empty();
+        let granted = if whole { None } else { ports(engine, &class.allow) };
         let named = granted.or(ports(engine, class.declared.as_deref().unwrap_or_default()));
         tcp_ports = match (tcp_ports, named) {
             (Some(mut all), Some(named)) => {
@@ -93,6 +96,26 @@ impl NetEntry {
             NetVerdict::Denied(rule) => Some(rule),
             NetVerdict::Allow | NetVerdict::Unlisted => None,
         })
+    }
+
+    /// The same entry with one more port: somebody answered yes. What a deny rule refuses stays refused.
+    #[must_use]
+    pub fn with_port(mut self, port: u16, protocol: Protocol) -> Self {
+        let here = |range: &PortRange| range.protocol == protocol && (range.low..=range.high).contains(&port);
+        let place = self.ports.iter().position(here);
+        let before = place.and_then(|place| self.ports.get(place)).copied();
+        let verdict = before.map_or(self.default, |range| range.verdict);
+        if port == 0 || verdict != NetVerdict::Unlisted {
+            return self;
+        }
+        if let (Some(range), Some(place)) = (before, place) {
+            self.ports.remove(place);
+            self.ports.extend((range.low < port).then(|| PortRange { high: port - 1, ..range }));
+            self.ports.extend((port < range.high).then(|| PortRange { low: port + 1, ..range }));
+        }
+        self.ports.push(PortRange { low: port, high: port, protocol, verdict: NetVerdict::Allow });
+        self.ports.sort_by_key(|range| (range.protocol, range.low));
+        self
     }
 
     /// The entry of one address that was looked up under the given names in this run.

@@ -13,7 +13,7 @@ use crate::index::net::{NetIndex, NetKind, NetQuery, forms};
 use crate::index::tools::ToolIndex;
 use crate::index::{Hits, List, Listed};
 use crate::pattern::{PathPattern, PatternError, key_glob};
-use crate::permission::Aspect;
+use crate::permission::{Answer, Aspect, Level};
 use crate::plan::Subtree;
 use crate::policy::{ClassPolicy, Policy};
 use crate::request::{Access, Decision, Protocol, Reason, Request, RuleId, Verdict};
@@ -123,6 +123,15 @@ impl Engine {
         let Some(rule) = self.policy.deny_folder(pattern.clone()) else { return Ok(()) };
         let listed = Listed { list: List::Deny, rule, rank: Layer::BuiltIn as u8 };
         self.files.add(listed, Speaks::BOTH, &pattern)
+    }
+
+    /// Deny writing to a folder or file that the host program relies on, with all below it.
+    pub fn deny_writing(&mut self, folder: Vec<u8>) -> Result<(), PatternError> {
+        let pattern = PathPattern { head: folder, tail: String::new() };
+        let Some(rule) = self.policy.deny_writing(pattern.clone()) else { return Ok(()) };
+        let list = List::Permission(Level::Agent, Answer::Deny);
+        let listed = Listed { list, rule, rank: Layer::BuiltIn as u8 };
+        self.files.add(listed, Speaks { reads: false, writes: true }, &pattern)
     }
 
     /// Somebody may be there to answer: what asks is kept open for an answer, where the kernel's layers cannot be widened

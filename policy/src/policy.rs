@@ -204,6 +204,16 @@ impl Policy {
         Some(id)
     }
 
+    /// Add a built-in permission rule that denies writing.
+    pub(crate) fn deny_writing(&mut self, path: PathPattern) -> Option<RuleId> {
+        let text = format!("write({})", path.display());
+        let rule = Rule { text, source: Source::built_in(), matches: Matches::File { path, write: true } };
+        let id = self.add(vec![rule]).into_iter().next()?;
+        let (aspect, answer, level) = (Aspect::Write, Answer::Deny, Level::Agent);
+        self.permissions.push(Permission { rule: id, aspect, answer, level });
+        Some(id)
+    }
+
     /// The rule of an id.
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
         self.rules.get(id.0 as usize)
@@ -232,6 +242,15 @@ impl Policy {
     /// Whether what asks is refused without asking, because somebody said so.
     pub fn never_asks(&self) -> bool {
         matches!(self.consent, Some((Consent::Never, _)))
+    }
+
+    /// Whether anything at all may be asked about.
+    pub fn asks(&self) -> bool {
+        let mode = |class: &ClassPolicy| {
+            class.declared.is_some()
+                && (class.mode == Mode::Ask || class.managed.as_ref().is_some_and(|m| m.mode == Mode::Ask))
+        };
+        self.classes.iter().any(mode) || self.permissions.iter().any(|p| p.answer == Answer::Ask)
     }
 
     /// Whether what asks waits for an answer, where it does not pass without one.

@@ -6,6 +6,7 @@
 use act_files::{Files, Judge, Opening, Operation};
 use act_policy::{Engine, Flag, Layers, Manifest, Policy, Reason, Request, Shorthand, Verdict};
 use act_supervisor::broker::files::FileBroker;
+use act_supervisor::consent::Passes;
 use act_wire::{Channel, FileAnswer};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::unix::ffi::OsStrExt as _;
@@ -74,7 +75,7 @@ fn main() {
     std::fs::write(&file, "text").unwrap();
     let engine = engine(top.to_str().unwrap());
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let _broker = FileBroker::start(Arc::clone(&engine), ours).unwrap();
+    let _broker = FileBroker::start(Arc::clone(&engine), Passes::default(), ours).unwrap();
     let mut channel = Channel::new(theirs, 1 << 20);
     let here = Files::new(InPlace(engine)).unwrap();
     let opening = Opening { read: true, ..Opening::default() };

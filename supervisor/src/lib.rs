@@ -16,6 +16,7 @@ pub mod cache;
 pub mod cli;
 pub mod component;
 pub mod config;
+pub mod consent;
 pub mod content;
 pub mod exit;
 mod folder;

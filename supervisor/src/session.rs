@@ -3,10 +3,13 @@
 //! Every byte from the guest is hostile: messages are bounded by the channel, what they mean is checked against what
 //! was asked, and a guest that breaks the protocol is killed.
 
+mod asks;
 mod bounds;
+mod grounds;
 mod open;
 mod secrets;
 
+pub use asks::Asker;
 pub use open::{OpenArguments, OpenError, SESSION_ID};
 
 use crate::audit::{CallEnd, Detail, Trail};
@@ -14,14 +17,17 @@ use crate::broker::credentials::Credentials;
 use crate::broker::files::Refusal;
 use crate::broker::resolve::{self, Resolver};
 use crate::broker::roots;
+use crate::consent::Passes;
 use crate::exit::Failure;
 use crate::sandbox::spawn::Ended;
 use crate::sandbox::{Layer, Sandbox, SandboxError};
 use crate::signals::Signals;
-use act_policy::{Access, Decision, Engine, KernelPlan, NetEntry, Reason, Request, Verdict};
+use act_policy::{Access, Answer as PolicyAnswer, Class, Decision, Engine, KernelPlan, Mode, Reason, Request, Verdict};
 use act_wire::{
     Bounded, ChannelError, ContentPart, GuestError, Observed, Purpose, Record, ToGuest, ToSupervisor, Tool, ToolEvent,
 };
+use asks::Kind;
+use grounds::Grounds;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use std::collections::BTreeSet;
@@ -30,6 +36,10 @@ use std::time::{Duration, Instant};
 
 /// Most messages that are handled before the other sources are looked at again.
 const BURST: usize = 64;
+/// What an error counts for besides its text.
+const EVENT: u64 = 64;
+/// Most time that one call may spend waiting for answers without its own time going on.
+const MOST_THINKING: Duration = Duration::from_mins(10);
 
 /// A guest ready for calls.
 #[derive(Debug)]
@@ -37,12 +47,20 @@ pub struct Session<'a> {
     sandbox: Sandbox,
     engine: &'a Engine,
     plan: &'a KernelPlan,
+    grounds: Grounds,
     /// The audit trail.
     pub trail: Trail,
     resolver: Resolver,
     /// Whether the guest has the certificates of the system.
     roots_given: bool,
     credentials: Credentials,
+    asker: Option<Asker>,
+    /// What waits for a human, and the number of the last question.
+    waiting: Vec<asks::Waiting>,
+    last_token: u64,
+    /// What answers let pass until the call ends.
+    passes: Passes,
+    opened: asks::Opened,
     /// The component's sessions that are open.
     open: BTreeSet<String>,
     hidden: Option<open::Hidden>,
@@ -125,6 +143,7 @@ impl<'a> Session<'a> {
         plan: &'a KernelPlan,
         trail: Trail,
         credentials: Credentials,
+        passes: Passes,
         signals: &'a Signals,
         most_output: u64,
     ) -> Result<Self, SandboxError> {
@@ -134,10 +153,16 @@ impl<'a> Session<'a> {
             sandbox,
             engine,
             plan,
+            grounds: Grounds::new(plan),
             trail,
             resolver,
             roots_given: false,
             credentials,
+            asker: None,
+            waiting: Vec::new(),
+            last_token: 0,
+            passes,
+            opened: asks::Opened::new(),
             open,
             hidden,
             signals,
@@ -150,6 +175,11 @@ impl<'a> Session<'a> {
     /// The compiled policy.
     pub fn engine(&self) -> &'a Engine {
         self.engine
+    }
+
+    /// The signals that end a run.
+    pub fn signals(&self) -> &'a Signals {
+        self.signals
     }
 
     /// The sandbox.
@@ -192,6 +222,10 @@ impl<'a> Session<'a> {
                 Step::Continue
             }
             ToSupervisor::Event { call: n, event: ToolEvent::Error(error) } if n == call => {
+                bytes += (error.kind.len() + error.message.len()) as u64 + EVENT;
+                if bytes > limit {
+                    return Step::Broken(format!("more than {limit} bytes of output"));
+                }
                 output.error.get_or_insert(error);
                 Step::Continue
             }
@@ -224,12 +258,32 @@ impl<'a> Session<'a> {
     fn run<T>(
         &mut self,
         timeout: Option<Duration>,
+        answer: impl FnMut(ToSupervisor) -> Step<T>,
+    ) -> Result<T, SessionError> {
+        let result = self.run_until(timeout, answer);
+        self.end_of_call();
+        result
+    }
+
+    fn run_until<T>(
+        &mut self,
+        timeout: Option<Duration>,
         mut answer: impl FnMut(ToSupervisor) -> Step<T>,
     ) -> Result<T, SessionError> {
-        let deadline = timeout.map(|t| Instant::now() + t);
+        let mut last = Instant::now();
+        let mut deadline = timeout.map(|t| last + t);
+        let mut thinking = Duration::ZERO;
         loop {
             self.wait(deadline)?;
+            // While a human thinks, the call's time stands still.
+            let now = Instant::now();
+            let passed = now - std::mem::replace(&mut last, now);
+            if !self.waiting.is_empty() && thinking < MOST_THINKING {
+                thinking += passed;
+                deadline = deadline.map(|deadline| deadline + passed);
+            }
             self.may_go_on(timeout, deadline)?;
+            self.outcomes()?;
             self.resolved()?;
             self.refused_files()?;
             for _ in 0..BURST {
@@ -257,7 +311,7 @@ impl<'a> Session<'a> {
                         continue;
                     }
                     ToSupervisor::Secret { ask, session, key, words } => {
-                        self.secret(ask, &session, key, &words)?;
+                        self.secret(ask, &session, key, words)?;
                         continue;
                     }
                     ToSupervisor::Secrets { ask } => {
@@ -272,8 +326,7 @@ impl<'a> Session<'a> {
                         if !bounds::fits(&request) {
                             return Err(self.refuse("a request out of bounds".into()));
                         }
-                        let allow = self.answer(&request, &words);
-                        self.send(&ToGuest::Answer { ask, allow })?;
+                        self.answer(ask, request, words)?;
                         continue;
                     }
                     other => answer(other),
@@ -321,7 +374,12 @@ impl<'a> Session<'a> {
         if let Some(guard) = &self.sandbox.guard {
             fds.push(PollFd::from_borrowed_fd(guard.poll_fd(), PollFlags::IN));
         }
-        let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        let mut until = deadline;
+        if let Some(asker) = self.asker.as_ref().filter(|_| !self.waiting.is_empty()) {
+            fds.push(PollFd::from_borrowed_fd(asker.inbox.as_fd(), PollFlags::IN));
+            until = asker.desk.next_deadline().into_iter().chain(until).min();
+        }
+        let timeout = until.map(|d| d.saturating_duration_since(Instant::now()));
         let timeout = timeout.and_then(|d| Timespec::try_from(d).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -358,6 +416,10 @@ impl<'a> Session<'a> {
                 Observed::KernelRefused(_) => {
                     if self.outside_landlock(request) {
                         self.trail.landlock(request);
+                    } else if let Request::File { path, .. } = request
+                        && let Some(folder) = self.grounds.replaced(path)
+                    {
+                        self.trail.stale(request, folder);
                     }
                 }
             }
@@ -365,23 +427,23 @@ impl<'a> Session<'a> {
     }
 
     /// Answer a question of the guest. Whether there is something to ask about is our own decision.
-    fn answer(&mut self, request: &Request, words: &str) -> bool {
+    fn answer(&mut self, ask: u32, request: Request, words: String) -> Result<(), SessionError> {
         let policy = self.engine.policy();
-        let own = self.engine.decide(&self.resolver.with_own_names(request));
-        match own.decision {
-            Decision::Allow | Decision::Deny => self.trail.judged(policy, request, &own),
-            Decision::Ask if policy.passes(&own) => self.trail.consented(policy, request, &own),
-            // Nobody can be asked: refused at once.
-            Decision::Ask => self.trail.unanswered_about(policy, request, words),
+        let request = self.resolver.with_own_names(&request);
+        let own = self.engine.decide(&request);
+        if own.decision == Decision::Ask {
+            return self.put(Kind::Ask(ask), request, &own, words);
         }
-        policy.passes(&own)
+        self.trail.judged(policy, &request, &own);
+        self.send(&ToGuest::Answer { ask, allow: own.allowed() })
     }
 
     /// Whether it is Landlock that refuses a request: it has to be there. What its subtrees cover and the kernel refused all the same was refused by
     /// the permissions of the file, which is the component's own business.
     fn outside_landlock(&self, request: &Request) -> bool {
         let Request::File { access, path } = request else { return false };
-        if matches!(self.sandbox.isolation.landlock, Layer::Missing(_)) {
+        // It does not see who looks at metadata.
+        if *access == Access::Stat || matches!(self.sandbox.isolation.landlock, Layer::Missing(_)) {
             return false;
         }
         let write = *access == Access::Write;
@@ -398,22 +460,28 @@ impl<'a> Session<'a> {
             return Err(self.refuse("a look-up out of bounds".into()));
         };
         let policy = self.engine.policy();
-        let mut allowed = true;
-        for request in &requests {
-            let verdict = self.engine.decide(request);
-            allowed = policy.passes(&verdict);
+        // A request of `wasi:http` was answered for when it was asked about: its look-up with it.
+        let mut answered = false;
+        for request in requests {
+            let verdict = self.engine.decide(&request);
+            answered |= self.passes.cover(&request, &verdict);
+            let passes = policy.passes(&verdict);
             match verdict.decision {
+                Decision::Ask if answered => {}
                 // A request that may go is on record when the guest makes it.
-                Decision::Ask | Decision::Allow if allowed && matches!(request, Request::Http { .. }) => {}
-                Decision::Ask if allowed => self.trail.consented(policy, request, &verdict),
-                Decision::Ask => self.trail.unanswered(policy, request),
-                _ => self.trail.judged(policy, request, &verdict),
-            }
-            if !allowed {
-                break;
+                Decision::Ask | Decision::Allow if passes && matches!(request, Request::Http { .. }) => {}
+                Decision::Ask if passes => self.trail.consented(policy, &request, &verdict),
+                Decision::Ask => {
+                    return self.put(Kind::Resolve { ask, host, purpose }, request, &verdict, String::new());
+                }
+                Decision::Allow => self.trail.judged(policy, &request, &verdict),
+                Decision::Deny => {
+                    self.trail.judged(policy, &request, &verdict);
+                    return self.send(&ToGuest::Resolved { ask, addresses: Vec::new() });
+                }
             }
         }
-        if !allowed || !self.resolver.begin(ask, &host, purpose) {
+        if !self.resolver.begin(ask, &host, purpose) {
             return self.send(&ToGuest::Resolved { ask, addresses: Vec::new() });
         }
         Ok(())
@@ -460,26 +528,27 @@ impl<'a> Session<'a> {
         if !self.request_may_go(&answer.purpose, name, address) {
             return false;
         }
-        let entry = NetEntry::for_address(self.engine, address, &names);
+        self.answered_for(&answer.purpose, name, address);
+        let entry = self.entry(address, &names);
         if !entry.allows_anything() {
             let rule = entry.refusing_rule();
+            // Each connection will be asked about, and opens the address then.
+            if rule.is_none() && matches!(answer.purpose, Purpose::Sockets) && self.connections_ask() {
+                return true;
+            }
             let reason = if rule.is_some() { Reason::DeniedByRule } else { Reason::NotGranted };
             let verdict = Verdict { rule, ..Verdict::deny(reason) };
             self.trail.address(self.engine.policy(), &answer.purpose, name, address, &verdict);
             return false;
         }
-        match &mut self.sandbox.attached {
-            Some(attached) => match attached.allow(&crate::sandbox::bpf::entry(&entry)) {
-                Ok(()) => true,
-                Err(error) => {
-                    let reason = crate::sandbox::start::with_sources(&error);
-                    self.trail
-                        .warn_once(&format!("the kernel cannot be told of {address} ({name}): {reason}: dropped"));
-                    false
-                }
-            },
-            None => true,
-        }
+        self.tell_kernel(address, &names)
+    }
+
+    /// Whether connections of the component's own sockets may be asked about.
+    fn connections_ask(&self) -> bool {
+        let policy = self.engine.policy();
+        let asks = policy.class(&Class::sockets()).is_some_and(|class| class.mode == Mode::Ask);
+        policy.may_ask() && (asks || policy.permissions.iter().any(|p| p.answer == PolicyAnswer::Ask))
     }
 
     /// Judge the request of `wasi:http` that a name was looked up for with one of its addresses. A refusal is on record

@@ -1,5 +1,6 @@
 //! SIGINT, SIGTERM and SIGHUP as a descriptor, so that the loop ends a run in order.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Signals that ask the program to end.
@@ -27,10 +28,10 @@ impl Signals {
         }
     }
 
-    /// Whether one has come.
+    /// Whether one has come. It stays so: whoever waits sees it.
     pub fn pending(&self) -> bool {
-        // One `signalfd_siginfo` has 128 bytes (signalfd(2)).
-        rustix::io::read(&self.0, &mut [0u8; 128]).is_ok_and(|n| n > 0)
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use crate::audit::{CallEnd, Trail};
 use crate::component::hex;
+use crate::consent::Desk;
 use crate::schema;
 use crate::session::{Output, Session, SessionError};
+use crate::signals::Signals;
 use crate::values::{self, ValueError};
 use act_policy::{Decision, Engine, Request, escape};
 use act_wire::{GuestError, LIMIT, NOT_STARTED, Tool};
@@ -36,20 +38,48 @@ fn tool_request(engine: &Engine, tool: &str) -> Request {
 
 /// Judge the call of a tool itself; `shown` is what the trail shows of its arguments. A refusal has its line in the trail,
 /// and tells whoever called no more than that.
-pub fn judge(engine: &Engine, trail: &mut Trail, tool: &str, shown: &str) -> Result<(), GuestError> {
+pub fn judge(
+    engine: &Engine,
+    trail: &mut Trail,
+    tool: &str,
+    shown: &str,
+    asker: Option<(&Desk, &Signals)>,
+) -> Result<(), Refused> {
     let policy = engine.policy();
     let request = tool_request(engine, tool);
     let verdict = engine.decide(&request);
     if policy.passes(&verdict) {
         return Ok(());
     }
-    match verdict.decision {
-        Decision::Ask => trail.unanswered(policy, &request),
-        Decision::Allow | Decision::Deny => trail.judged(policy, &request, &verdict),
+    match (verdict.decision, asker.filter(|_| policy.may_ask())) {
+        (Decision::Ask, Some((desk, signals))) => match desk.ask_and_wait(policy, &request, &verdict, signals) {
+            Ok(Some(outcome)) => {
+                trail.answered(policy, &request, "", outcome);
+                if outcome.allow {
+                    return Ok(());
+                }
+            }
+            Ok(None) => return Err(Refused::Interrupted),
+            Err(error) => {
+                trail.warn(&format!("nobody can be asked: {error}"));
+                trail.unanswered(policy, &request);
+            }
+        },
+        (Decision::Ask, None) => trail.unanswered(policy, &request),
+        (Decision::Allow | Decision::Deny, _) => trail.judged(policy, &request, &verdict),
     }
     trail.call(tool, CallEnd::Refused, Duration::ZERO, shown, 0);
     let message = format!("the policy does not let the tool `{}` be called; another tool may do", escape(tool));
-    Err(GuestError { kind: "std:capability-denied".into(), message })
+    Err(Refused::Denied(GuestError { kind: "std:capability-denied".into(), message }))
+}
+
+/// Why a call does not begin.
+#[derive(Debug)]
+pub enum Refused {
+    /// By the policy, or by whoever was asked.
+    Denied(GuestError),
+    /// A signal ended the program while somebody was asked.
+    Interrupted,
 }
 
 /// A call that is ready to be made.
@@ -75,8 +105,8 @@ impl Call {
     }
 
     /// Judge the call itself.
-    pub fn judge(&self, engine: &Engine, trail: &mut Trail) -> Result<(), GuestError> {
-        judge(engine, trail, &self.tool, &self.shown)
+    pub fn judge(&self, engine: &Engine, trail: &mut Trail, asker: Option<(&Desk, &Signals)>) -> Result<(), Refused> {
+        judge(engine, trail, &self.tool, &self.shown, asker)
     }
 
     /// Find the tool, check the arguments, make the call, and write its line of the trail.

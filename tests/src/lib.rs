@@ -18,19 +18,23 @@
 )]
 
 pub mod attempts;
+mod mcp;
 mod name_server;
 mod network;
 mod probe;
 pub mod process;
 mod run;
 mod server;
+mod terminal;
 mod web;
 mod world;
 
+pub use mcp::Client;
 pub use name_server::{NameServer, Zone};
 pub use network::{NAME_SERVER, Network, Sent};
 pub use probe::{Probe, setpriv};
 pub use run::{Run, Running};
 pub use server::Server;
+pub use terminal::{Typed, typed};
 pub use web::{Authority, Web};
 pub use world::{Guest, World, case, require, root};

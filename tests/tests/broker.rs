@@ -9,7 +9,7 @@
     reason = "a test fails by panicking"
 )]
 
-use act_tests::{Guest, Probe, World, case, require, root};
+use act_tests::{Client, Guest, Probe, World, case, require, root};
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -228,4 +228,44 @@ fn permissions_of_files_bind_the_broker() {
     for flags in [&direct[..], &brokered] {
         read(flags).is_clean().exits(1).says("access");
     }
+}
+
+/// Landlock holds the folder that was granted, not the one that takes its place while the component runs.
+#[test]
+fn a_granted_folder_that_another_one_replaces_is_stale() {
+    let Some(()) = require(root()) else { return };
+    let Some(world) = World::new() else { return };
+    let component = world.pack(Guest::Files, &[("{D}/**", "rw")], &json!([]));
+    world.file("ok/a.txt", "text of the first");
+    world.file("ok/sub/b.txt", "text of b");
+    world.file("other/a.txt", "text of the other");
+    let flags = ["--allow", "fs={D}/ok/**"];
+    let at = |path: &str| json!({ "path": world.fill(path) });
+    let mut client = Client::start(&world, &component, &flags);
+    let text = |result: &Value| result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(text(&client.call("read_file", at("{D}/ok/a.txt"), None)), "text of the first");
+    // A folder inside the granted one may be replaced: what is there is granted.
+    std::fs::rename(world.path("ok/sub"), world.path("ok/gone")).unwrap();
+    world.file("ok/sub/b.txt", "text of the new b");
+    assert_eq!(text(&client.call("read_file", at("{D}/ok/sub/b.txt"), None)), "text of the new b");
+    std::fs::rename(world.path("ok"), world.path("gone")).unwrap();
+    std::fs::rename(world.path("other"), world.path("ok")).unwrap();
+    for path in ["{D}/ok/a.txt", "{D}/gone/a.txt"] {
+        let result = client.call("read_file", at(path), None);
+        assert_eq!(result["isError"], json!(true), "{result}");
+    }
+    let run = client.finish();
+    run.says(
+        &world.fill("✗ deny  wasi:filesystem  read {D}/ok/a.txt   kernel: landlock, the grant of {D}/ok is stale"),
+    );
+    run.says(&world.fill("✗ deny  wasi:filesystem  read {D}/gone/a.txt   not granted"));
+    case("the next run has the new folder");
+    world
+        .call(&component, "read_file", &json!({ "path": "{D}/ok/a.txt" }), &flags)
+        .exits(0)
+        .prints("text of the other");
+    case("a file that its own permissions close is no stale grant");
+    let closed = world.file("ok/closed.txt", "x");
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    world.call(&component, "read_file", &json!({ "path": "{D}/ok/closed.txt" }), &flags).never_says("stale");
 }

@@ -160,7 +160,8 @@ fn said(output: &Output, code: i32, words: &str, place: &str) {
 
 /// Run the program with what a policy is made of.
 fn ask(programs: &Path, recipe: &Recipe, arguments: &[&str]) -> Option<Output> {
-    let folder = tempfile::tempdir().unwrap();
+    // No row grants this folder; one that did would be refused, for the configuration lies there.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let root = folder.path();
     let inside = |path: &str| root.join(path.trim_start_matches('/'));
     let write = |path: &str, text: &[u8]| {

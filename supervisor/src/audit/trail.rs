@@ -3,9 +3,10 @@
 use super::kernel::{KernelDenials, describe};
 use super::rollup::Rollup;
 use crate::component::Component;
+use crate::consent::Outcome;
 use crate::sandbox::{Isolation, Layer};
 use act_bpf::Event;
-use act_policy::{Class, Engine, Mode, Policy, Request, Verdict, Warning, escape};
+use act_policy::{Class, Decision, Engine, Mode, Policy, Request, Verdict, Warning, escape};
 use act_wire::Purpose;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -71,6 +72,8 @@ pub struct Trail {
     secrets: BTreeSet<String>,
 }
 
+/// What a human allowed, for the roll-up.
+const ANSWERED: Verdict = Verdict { decision: Decision::Allow, reason: act_policy::Reason::AskMode, rule: None };
 /// Most lines of that kind in one call.
 const MAX_TOLD: usize = 64;
 /// Longest words of a component that are shown, in characters.
@@ -129,12 +132,10 @@ impl Trail {
                 ));
             }
         }
-        let asked = declared(Mode::Ask);
         if policy.asks_pass() {
             self.line("⚠ consent always: what the policy asks about is allowed without asking");
-        } else if !asked.is_empty() {
-            let text = "⚠ declared ask, no prompt channel — every access will be denied:";
-            self.line(&format!("{text} {}", list(&asked)));
+        } else if !policy.may_ask() {
+            self.unattended(policy);
         }
     }
 
@@ -219,6 +220,44 @@ impl Trail {
         }
     }
 
+    /// How a question ended. What was remembered and allowed counts in the roll-up; all else has its line.
+    pub fn answered(&mut self, policy: &Policy, request: &Request, words: &str, outcome: Outcome) {
+        self.denials += u64::from(!outcome.allow);
+        if outcome.allow {
+            self.rollup.count(policy, request, &ANSWERED);
+            if outcome.reason == crate::consent::Reason::Remembered && self.detail != Detail::Full {
+                return;
+            }
+        }
+        let class = escape(Engine::class_of(request).as_str());
+        let mode = policy.mode_of(request).map(|mode| format!("  mode:{mode}")).unwrap_or_default();
+        let words = match shorten(words) {
+            words if words.is_empty() => words,
+            words => format!("  the component says: “{words}”"),
+        };
+        let mark = if outcome.allow { "? ask-allow" } else { "? ask-deny" };
+        let line = format!("{mark}  {class}  {}   {}{mode}{words}", request.describe(), outcome.text());
+        // A component can ask as often as it likes.
+        if outcome.allow || self.first(&line) {
+            self.line(&line);
+        }
+    }
+
+    /// A part of an operation that was answered for.
+    pub fn answered_before(&mut self, policy: &Policy, request: &Request, verdict: &Verdict) {
+        self.rollup.count(policy, request, verdict);
+    }
+
+    /// Nobody can be asked what the policy asks about.
+    pub fn unattended(&self, policy: &Policy) {
+        let asked = policy.classes.iter().filter(|c| c.declared.is_some() && c.mode == Mode::Ask);
+        let asked: Vec<String> = asked.map(|c| escape(c.class.as_str())).collect();
+        if !asked.is_empty() {
+            let text = "⚠ declared ask, no prompt channel — every access will be denied:";
+            self.line(&format!("{text} {}", asked.join(" ")));
+        }
+    }
+
     /// A warning that a component can cause as often as it likes: told once in a call.
     pub fn warn_once(&mut self, text: &str) {
         if self.first(text) {
@@ -242,6 +281,16 @@ impl Trail {
         self.denials += 1;
         let class = escape(Engine::class_of(request).as_str());
         self.line(&format!("✗ deny  {class}  {}   kernel: landlock", request.describe()));
+    }
+
+    /// An operation that Landlock refused because another folder has taken the place of the one that was granted.
+    pub fn stale(&mut self, request: &Request, folder: &[u8]) {
+        self.denials += 1;
+        let class = escape(Engine::class_of(request).as_str());
+        let folder = escape(&String::from_utf8_lossy(folder));
+        let why =
+            format!("kernel: landlock, the grant of {folder} is stale: another folder took its place after the start");
+        self.line(&format!("✗ deny  {class}  {}   {why}", request.describe()));
     }
 
     /// An operation that the host check let pass and the broker refused.

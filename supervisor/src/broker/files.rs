@@ -5,6 +5,7 @@
 //! again, by the same code and the same compiled policy as in the child, so that native code in the child gets no more
 //! than the component may have. The thread holds no capability: the permissions of files bind it as they bind the child.
 
+use crate::consent::Passes;
 use act_files::{Answer, Fault, Files, Judge, Operation};
 use act_paths::PATH_MAX;
 use act_policy::{Engine, Reason, Request, Verdict};
@@ -46,11 +47,11 @@ pub struct FileBroker {
 
 impl FileBroker {
     /// Serve the child at the other end of `socket`.
-    pub fn start(engine: Arc<Engine>, socket: OwnedFd) -> Result<Self, std::io::Error> {
+    pub fn start(engine: Arc<Engine>, passes: Passes, socket: OwnedFd) -> Result<Self, std::io::Error> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, refusals) = sync_channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
-        let judge = Refuser { engine, sender, lost: Arc::clone(&lost), wake: Arc::clone(&wake) };
+        let judge = Refuser { engine, passes, sender, lost: Arc::clone(&lost), wake: Arc::clone(&wake) };
         let files = Files::for_another(judge.clone()).map_err(std::io::Error::other)?;
         let channel = Channel::new(socket, QUESTION).with_patience(PATIENCE);
         std::thread::Builder::new().name("files".into()).spawn(move || {
@@ -113,10 +114,12 @@ fn at_once<T>(future: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault
     }
 }
 
-/// The policy, without anybody to ask; what it refuses is told to the main loop.
+/// The policy and the answers that were given; what it refuses is told to the main loop.
 #[derive(Clone)]
 struct Refuser {
     engine: Arc<Engine>,
+    /// What was answered with yes.
+    passes: Passes,
     sender: SyncSender<Refusal>,
     /// Refusals that found no room.
     lost: Arc<AtomicU64>,
@@ -124,6 +127,10 @@ struct Refuser {
 }
 
 impl Refuser {
+    fn lets_pass(&self, request: &Request, verdict: &Verdict) -> bool {
+        self.engine.policy().passes(verdict) || self.passes.cover(request, verdict)
+    }
+
     fn tell(&self, refusal: Refusal) {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(refusal) {
             self.lost.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +142,7 @@ impl Refuser {
 impl Judge for Refuser {
     async fn permit(&self, request: Request) -> bool {
         let verdict = self.engine.decide(&request);
-        let passes = self.engine.policy().passes(&verdict);
+        let passes = self.lets_pass(&request, &verdict);
         if !passes {
             self.tell(Refusal::Denied(request, verdict));
         }
@@ -144,7 +151,7 @@ impl Judge for Refuser {
 
     fn judge(&self, request: Request) -> Verdict {
         let verdict = self.engine.decide(&request);
-        if !self.engine.policy().passes(&verdict) {
+        if !self.lets_pass(&request, &verdict) {
             self.tell(Refusal::Denied(request, verdict));
         }
         verdict

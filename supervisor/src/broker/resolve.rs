@@ -131,12 +131,16 @@ fn in_hosts(name: &str, hosts: &str) -> Vec<IpAddr> {
 }
 
 impl Resolver {
+    /// The names that had an address in this run.
+    pub fn names(&self, address: IpAddr) -> Vec<String> {
+        self.pins.get(&effective_address(address)).into_iter().flatten().cloned().collect()
+    }
+
     /// The same request with the names that we resolved to the address, whatever names the guest tells.
     pub fn with_own_names(&self, request: &Request) -> Request {
         match request {
             Request::Connect { addr, protocol, .. } => {
-                let names = self.pins.get(&effective_address(addr.ip())).into_iter().flatten().cloned().collect();
-                Request::Connect { addr: *addr, protocol: *protocol, names }
+                Request::Connect { addr: *addr, protocol: *protocol, names: self.names(addr.ip()) }
             }
             other => other.clone(),
         }

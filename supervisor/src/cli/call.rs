@@ -4,13 +4,16 @@ use super::metadata::{MetadataArgs, parse_object};
 use super::run_args::RunArgs;
 use super::session_args::SessionArgs;
 use super::{for_terminal, print, tell};
+use crate::consent::{Desk, TerminalChannel};
 use crate::content::{self, Content};
 use crate::exit::{Exit, Failure};
-use crate::tools::{Call, error_line};
+use crate::session::Asker;
+use crate::tools::{Call, Refused, error_line};
 use act_policy::escape;
 use act_wire::ContentPart;
 use serde_json::Value;
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -37,14 +40,21 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let call = Call::new(args.tool.clone(), arguments, args.run.audit_args)
         .map_err(|e| Failure::usage(format!("--args: {e}")))?;
     let opening = args.session.parse()?;
-    let mut prepared = args.run.prepare(&args.component)?;
+    let mut prepared = args.run.prepare(&args.component, TerminalChannel::is_there())?;
     let metadata = args.metadata.encode(prepared.operator.metadata())?;
     let opening = opening.check(&prepared.component, &metadata)?;
     let mut trail = prepared.trail(&args.run);
-    if let Err(error) = call.judge(&prepared.effective.engine, &mut trail) {
-        return Err(Failure { exit: Exit::Denied, message: error_line(&error.kind, &error.message) });
+    // Whoever started the program answers, at the terminal.
+    let desk = Arc::new(Desk::new(prepared.operator.consent_timeout()));
+    let may_ask = prepared.effective.engine.policy().may_ask();
+    let _terminal = may_ask.then(|| TerminalChannel::attach(&desk)).flatten();
+    match call.judge(&prepared.effective.engine, &mut trail, Some((&desk, &prepared.signals))) {
+        Ok(()) => {}
+        Err(Refused::Denied(error)) => return Err(Failure::denied(error_line(&error.kind, &error.message))),
+        Err(Refused::Interrupted) => return Err(Failure::interrupted()),
     }
     let mut session = prepared.start(&args.run, trail)?;
+    session.set_asker(Some(Asker::new(desk).map_err(|e| Failure::failed(format!("eventfd: {e}")))?));
     if let Err(failure) = opening.open(&mut session, &metadata, args.run.timeout) {
         session.finish();
         return Err(failure);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Parse a duration of at least a millisecond.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let milliseconds: u64 = match unit {

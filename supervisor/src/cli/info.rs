@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         let effective = operator.effective(&component)?;
         return show(args, &component, &effective, None);
     }
-    let mut prepared = args.run.prepare(&args.component)?;
+    let mut prepared = args.run.prepare(&args.component, false)?;
     let opening = opening.check(&prepared.component, &[])?;
     let tools = {
         let trail = prepared.trail(&args.run);

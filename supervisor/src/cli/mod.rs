@@ -2,7 +2,7 @@
 
 mod call;
 mod doctor;
-mod duration;
+pub(crate) mod duration;
 mod info;
 mod inspect;
 mod login;

@@ -34,7 +34,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     transport(args)?;
     let opening = args.session.parse()?;
-    let mut prepared = args.run.prepare(&args.component)?;
+    let mut prepared = args.run.prepare(&args.component, true)?;
     let metadata = args.metadata.encode(prepared.operator.metadata())?;
     let opening = opening.check(&prepared.component, &metadata)?;
     let manifest = &prepared.component.manifest;
@@ -49,6 +49,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         arguments_in_full: args.run.audit_args,
         // With a session that all calls share, the client has none to open.
         sessions: prepared.component.has_sessions && !opening.is_wanted(),
+        consent_timeout: prepared.operator.consent_timeout(),
     };
     // The same signals by a second descriptor: a guest borrows the first, and between guests there is a wait too.
     let interrupt = prepared.signals.as_fd().try_clone_to_owned().map_err(|e| Failure::failed(format!("dup: {e}")))?;

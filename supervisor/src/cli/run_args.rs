@@ -6,6 +6,7 @@ use crate::broker::credentials::Credentials;
 use crate::cache::Cache;
 use crate::component::Component;
 use crate::config::{Effective, Operator, PolicyArgs, resolve};
+use crate::consent::Passes;
 use crate::exit::Failure;
 use crate::sandbox::limits;
 use crate::sandbox::{Launch, Limits, Sandbox, SandboxError, Setup};
@@ -72,18 +73,20 @@ pub(super) struct Prepared {
     pub(super) effective: Effective,
     pub(super) signals: Signals,
     pub(super) timing: Timing,
+    passes: Passes,
 }
 
 impl RunArgs {
-    /// Read policy and component.
-    pub(super) fn prepare(&self, reference: &str) -> Result<Prepared, Failure> {
+    /// Read policy and component. `attended`: somebody may be there to be asked.
+    pub(super) fn prepare(&self, reference: &str, attended: bool) -> Result<Prepared, Failure> {
         let mut timing = Timing::begin();
         let signals = Signals::take().map_err(|e| Failure::failed(format!("signalfd: {e}")))?;
         let operator = self.policy.read()?;
         let component = Component::load_by(reference, operator.home(), Cache::existing().as_ref())?;
-        let effective = operator.effective(&component)?;
+        let effective =
+            if attended { operator.effective_attended(&component)? } else { operator.effective(&component)? };
         timing.phase("policy and component read");
-        Ok(Prepared { operator, component, effective, signals, timing })
+        Ok(Prepared { operator, component, effective, signals, timing, passes: Passes::default() })
     }
 
     fn limits(&self) -> Limits {
@@ -129,7 +132,7 @@ impl Prepared {
         }
         let Effective { engine, plan, .. } = &self.effective;
         let output = args.limits().output_taken();
-        Ok(Session::new(sandbox, engine, plan, trail, credentials, &self.signals, output)?)
+        Ok(Session::new(sandbox, engine, plan, trail, credentials, self.passes.clone(), &self.signals, output)?)
     }
 
     /// What the component may ask the broker for. The store is unlocked now, before anything runs, if it may be needed.
@@ -159,6 +162,7 @@ impl Prepared {
             engine,
             plan,
             artifact: artifact.code,
+            passes: self.passes.clone(),
             preopens: preopens(&self.component),
             limits: args.limits(),
             required: args.hardened || args.isolation == "required",

@@ -38,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 fn schema(args: &SchemaArgs) -> Result<Exit, Failure> {
-    let mut prepared = args.run.prepare(&args.component)?;
+    let mut prepared = args.run.prepare(&args.component, false)?;
     let metadata = args.metadata.encode(prepared.operator.metadata())?;
     let component = &prepared.component;
     if !component.has_sessions {

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// The machine's managed configuration: set by its administrator, relaxed by nobody.
 const MANAGED: &str = "/etc/act/managed.toml";
+/// The folder of it.
+pub(super) const MANAGED_FOLDER: &str = "/etc/act";
 /// The folder of a workspace's own configuration, below its root.
 pub(super) const WORKSPACE_FOLDER: &str = ".act";
 

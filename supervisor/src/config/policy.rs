@@ -7,13 +7,15 @@ use super::{
 };
 use crate::component::Component;
 use crate::exit::Failure;
+use crate::secrets::PASSPHRASE_FILE;
 use act_policy::{
     Anchors, Config, Consent, Engine, Flag, Grants, KernelPlan, Layers, Permissions, Policy, Profile, Shorthand,
     Subtree, Warning, Written, escape,
 };
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Flags of every command that loads a component.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -33,6 +35,9 @@ pub struct PolicyArgs {
     /// What becomes of what the policy asks about: `once` asks, `never` denies, `always` allows without asking
     #[arg(long, value_name = "MODE", value_parser = consent)]
     pub consent: Option<Consent>,
+    /// How long a question waits for an answer (30s, 5m, at most 24h); 60s where not given
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration::parse)]
+    pub consent_timeout: Option<Duration>,
     /// Use a named profile of the configuration file
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
@@ -53,7 +58,10 @@ pub struct Operator {
     flags: Vec<Shorthand>,
     permissions: Vec<Written>,
     consent: Option<Consent>,
+    consent_timeout: Option<Duration>,
     home: Option<String>,
+    /// The file of `--config`, links resolved.
+    config_file: Option<Vec<u8>>,
     /// What was found on the way and is told with the policy's own warnings.
     warnings: Vec<Warning>,
     /// `[audit] detail = "full"`
@@ -70,6 +78,9 @@ pub struct Effective {
     /// What the operator should know.
     pub warnings: Vec<Warning>,
 }
+
+/// How long a question waits where nobody said.
+const CONSENT_TIMEOUT: Duration = Duration::from_mins(1);
 
 fn consent(text: &str) -> Result<Consent, String> {
     Consent::parse(text).ok_or_else(|| "expected once, always or never".to_owned())
@@ -136,7 +147,13 @@ impl PolicyArgs {
             flags,
             permissions,
             consent,
+            consent_timeout: self.consent_timeout,
             home,
+            config_file: self
+                .config
+                .as_ref()
+                .and_then(|file| std::path::absolute(file).ok())
+                .map(|file| resolve(file.as_os_str().as_bytes())),
             warnings,
             audit_full,
         })
@@ -179,26 +196,53 @@ impl Operator {
         }
     }
 
-    /// The effective policy of a component.
+    /// The effective policy of a component, where nobody can be asked.
     pub fn effective(&self, component: &Component) -> Result<Effective, Failure> {
-        self.effective_for(component, None)
+        self.resolve(component, None, false)
     }
 
-    /// The effective policy of a component that serves this client.
+    /// The same, where somebody may be there to be asked.
+    pub fn effective_attended(&self, component: &Component) -> Result<Effective, Failure> {
+        self.resolve(component, None, true)
+    }
+
+    /// The effective policy of a component that serves this client, where nobody can be asked.
     pub fn effective_for(&self, component: &Component, client: Option<&str>) -> Result<Effective, Failure> {
+        self.resolve(component, client, false)
+    }
+
+    /// How long a question waits for an answer: the flag goes before the profile and that before the file, and the managed
+    /// configuration's is the longest.
+    pub fn consent_timeout(&self) -> Duration {
+        let profile = self.chosen().and_then(|profile| profile.section.consent_timeout);
+        let chosen = self.consent_timeout.or(profile).or(self.config.section.consent_timeout);
+        let chosen = chosen.unwrap_or(CONSENT_TIMEOUT);
+        let managed = self.managed.as_ref().and_then(|config| config.section.consent_timeout);
+        managed.map_or(chosen, |managed| managed.min(chosen))
+    }
+
+    fn resolve(&self, component: &Component, client: Option<&str>, attended: bool) -> Result<Effective, Failure> {
         let (mut policy, mut warnings) =
             Policy::resolve(&component.manifest, &self.layers(client)).map_err(Failure::usage)?;
         warnings.extend(self.warnings.iter().cloned());
         resolve_heads(&mut policy);
         let mut engine = Engine::compile(policy).map_err(Failure::usage)?;
-        let mut own = own_folders();
-        refuse_own_folders(&engine.subtrees(), &own)?;
+        let (mut own, mut trusted) = (own_folders(), trusted_folders());
+        trusted.extend(self.config_file.clone());
+        refuse_own_folders(&engine.subtrees(), &own, &trusted)?;
         // What may change the rules of a workspace is not the component's to write.
         if let (Some(_), Some(root)) = (&self.workspace, &self.workspace_root) {
             own.push([resolve(root.as_bytes()).as_slice(), b"/", WORKSPACE_FOLDER.as_bytes()].concat());
         }
         for folder in own {
             engine.deny_folder(folder).map_err(Failure::usage)?;
+        }
+        for folder in trusted {
+            engine.deny_writing(folder).map_err(Failure::usage)?;
+        }
+        // Nothing is kept open for an answer that nothing asks for.
+        if attended && engine.policy().asks() {
+            engine.attend();
         }
         let plan = KernelPlan::new(&engine);
         Ok(Effective { engine: Arc::new(engine), plan, warnings })
@@ -215,19 +259,28 @@ impl Operator {
     }
 }
 
-/// Folders that this program relies on: links resolved, whether they exist yet or not.
+/// Folders that this program relies on, and that hold what is nobody else's: links resolved, whether they exist yet or not.
 fn own_folders() -> Vec<Vec<u8>> {
-    let folders = [dirs::config(), dirs::cache(), dirs::state(), dirs::data()].into_iter().flatten();
+    let passphrase = std::env::var_os(PASSPHRASE_FILE).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folders = [dirs::config(), dirs::cache(), dirs::state(), dirs::data(), passphrase].into_iter().flatten();
     folders.map(|folder| resolve(folder.as_os_str().as_bytes())).collect()
+}
+
+/// What this program relies on and anybody may read: its programs, and the machine's configuration.
+fn trusted_folders() -> Vec<Vec<u8>> {
+    let programs = std::env::current_exe().ok().and_then(|program| program.parent().map(Path::to_owned));
+    let folders = programs.into_iter().chain([PathBuf::from(files::MANAGED_FOLDER)]);
+    folders.map(|folder| resolve(folder.as_os_str().as_bytes())).filter(|folder| !folder.is_empty()).collect()
 }
 
 /// A grant must not let a component write to what this program relies on, nor to the files by which it would leave its
 /// cgroup: such a run is refused, whatever deny rules say, because Landlock opens whole subtrees.
-fn refuse_own_folders(opened: &[Subtree], own: &[Vec<u8>]) -> Result<(), Failure> {
+fn refuse_own_folders(opened: &[Subtree], own: &[Vec<u8>], trusted: &[Vec<u8>]) -> Result<(), Failure> {
     let below = |a: &[u8], b: &[u8]| a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
-    let relied_on = own.iter().map(Vec::as_slice).chain([&b"/sys/fs/cgroup"[..], b"/proc"]);
-    for folder in relied_on {
-        let touched = opened.iter().find(|s| below(&s.path, folder) || s.write && below(folder, &s.path));
+    let own = own.iter().map(Vec::as_slice).chain([&b"/sys/fs/cgroup"[..], b"/proc"]).map(|folder| (folder, true));
+    for (folder, secret) in own.chain(trusted.iter().map(|folder| (folder.as_slice(), false))) {
+        let touches = |s: &&Subtree| below(&s.path, folder) && (secret || s.write) || s.write && below(folder, &s.path);
+        let touched = opened.iter().find(touches);
         if let Some(subtree) = touched {
             let shown = |path: &[u8]| escape(&String::from_utf8_lossy(path));
             let granted = if subtree.path.is_empty() { "/".to_owned() } else { shown(&subtree.path) };

@@ -1,7 +1,8 @@
 //! The protocol's side, on a thread of its own: requests become commands, answers become messages.
 
 use super::queue::{Command, Sender};
-use super::{result, sessions};
+use super::{elicit, result, sessions};
+use crate::consent::Desk;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -10,6 +11,8 @@ use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// What the server calls itself: the component's manifest says it.
@@ -27,16 +30,24 @@ pub struct Identity {
 struct Endpoint {
     identity: Identity,
     commands: Sender,
+    /// What the client's user answered.
+    desk: Arc<Desk>,
 }
 
 /// Serve standard input until it is closed or `stop` is told; the error is one line.
-pub(super) fn serve(identity: Identity, commands: Sender, stop: oneshot::Receiver<()>) -> Result<(), String> {
+pub(super) fn serve(
+    identity: Identity,
+    consent_timeout: Duration,
+    commands: Sender,
+    stop: oneshot::Receiver<()>,
+) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build()
         .map_err(|e| format!("the MCP server: {e}"))?;
-    let result = runtime.block_on(connection(Endpoint { identity, commands }, stop));
+    let desk = Arc::new(Desk::new(consent_timeout));
+    let result = runtime.block_on(connection(Endpoint { identity, commands, desk }, stop));
     // A read of standard input that blocks must not hold up the end.
     runtime.shutdown_background();
     result
@@ -109,7 +120,19 @@ impl ServerHandler for Endpoint {
         let mut arguments = request.arguments.unwrap_or_default();
         let session = sessions::named(Some(&context.meta.0.0), &mut arguments);
         let arguments = Value::Object(arguments);
-        let answer = self.ask(&context, |reply| Command::Call { tool, arguments, session, reply }).await?;
+        let desk = Arc::clone(&self.desk);
+        let (channel, prompts) = elicit::channel(&context).unzip();
+        let answer = self.ask(&context, |reply| Command::Call { tool, arguments, session, desk, channel, reply });
+        let questions = async {
+            match prompts {
+                Some(prompts) => elicit::ask_all(prompts, &self.desk, &context).await,
+                None => std::future::pending().await,
+            }
+        };
+        let answer = tokio::select! {
+            answer = answer => answer?,
+            () = questions => return Err(ErrorData::internal_error("nobody can be asked any more", None)),
+        };
         result::call(answer).map(CallToolResponse::from)
     }
 

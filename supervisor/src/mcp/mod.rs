@@ -10,6 +10,7 @@
 //! Calls are served one after another. A call that the client has cancelled is skipped while it waits; one that is
 //! under way runs to its end, or to its `--timeout`, also when the client has gone away.
 
+mod elicit;
 mod endpoint;
 mod queue;
 mod result;

@@ -1,5 +1,6 @@
 //! Requests from the protocol thread to the thread that has the guest, with an eventfd to wait on.
 
+use crate::consent::{Channel, Desk};
 use crate::session::Output;
 use act_wire::Tool;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -29,6 +30,10 @@ pub(super) enum Command {
         arguments: Value,
         /// The session that the client named.
         session: Option<String>,
+        /// Where its client's answers are kept, and the way to ask the client, if it can be asked.
+        desk: Arc<Desk>,
+        /// The latter.
+        channel: Option<Box<dyn Channel>>,
         /// What it brought.
         reply: oneshot::Sender<Answer>,
     },

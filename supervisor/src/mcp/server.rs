@@ -3,14 +3,16 @@
 use super::endpoint::{self, Identity};
 use super::queue::{Answer, Command, Receiver, Wake, queue};
 use super::sessions;
+use crate::consent::Desk;
 use crate::exit::{Exit, Failure};
-use crate::session::{Output, SESSION_ID, Session, SessionError};
-use crate::tools::{self, Call, Completed};
+use crate::session::{Asker, Output, SESSION_ID, Session, SessionError};
+use crate::tools::{self, Call, Completed, Refused};
 use crate::values;
 use act_policy::escape;
 use act_wire::{GuestError, Tool};
 use rustix::fd::{AsFd as _, OwnedFd};
 use serde_json::Value;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -26,6 +28,8 @@ pub struct Settings {
     pub arguments_in_full: bool,
     /// Whether the client opens and closes sessions of the component itself.
     pub sessions: bool,
+    /// How long a question waits for an answer.
+    pub consent_timeout: Duration,
 }
 
 /// A server; the guest comes and goes.
@@ -40,6 +44,8 @@ pub struct Server {
     last_denied: bool,
     /// Whether the last start of a guest failed.
     failed_before: bool,
+    /// Whether it was told that nobody can be asked.
+    unattended_told: bool,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), String>>>,
 }
@@ -59,7 +65,10 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("mcp".into())
-            .spawn(move || endpoint::serve(identity, sender, stopped))
+            .spawn({
+                let consent_timeout = settings.consent_timeout;
+                move || endpoint::serve(identity, consent_timeout, sender, stopped)
+            })
             .map_err(|e| fail("thread", e))?;
         Ok(Self {
             settings,
@@ -68,6 +77,7 @@ impl Server {
             waiting: None,
             last_denied: false,
             failed_before: false,
+            unattended_told: false,
             stop: Some(stop),
             thread: Some(thread),
         })
@@ -164,8 +174,27 @@ impl Server {
                 drop(reply.send(tools));
                 served
             }
-            Command::Call { tool, arguments, session: id, reply } => {
-                let (served, answer) = self.call(session, tool, arguments, id);
+            Command::Call { tool, arguments, session: id, desk, channel, reply } => {
+                if channel.is_none() && !desk.is_attended() && session.engine().policy().may_ask() {
+                    if !std::mem::replace(&mut self.unattended_told, true) {
+                        session.trail.unattended(session.engine().policy());
+                    }
+                }
+                let channel = channel.map(|channel| desk.attach(channel));
+                let (served, answer) = match Asker::new(Arc::clone(&desk)) {
+                    Ok(asker) => {
+                        session.set_asker(Some(asker));
+                        self.call(session, &desk, tool, arguments, id)
+                    }
+                    Err(error) => {
+                        let output = failed("std:internal", format!("eventfd: {error}"));
+                        (Served::Alive, Answer::Output { output, denied: false })
+                    }
+                };
+                session.set_asker(None);
+                if let Some(channel) = channel {
+                    desk.detach(channel);
+                }
                 drop(reply.send(answer));
                 served
             }
@@ -189,6 +218,7 @@ impl Server {
     fn call(
         &mut self,
         session: &mut Session<'_>,
+        desk: &Desk,
         tool: String,
         arguments: Value,
         id: Option<String>,
@@ -204,8 +234,9 @@ impl Server {
         let engine = session.engine();
         if self.settings.sessions && sessions::has(&tool) {
             // What a session is opened with may be secret.
-            if let Err(error) = tools::judge(engine, &mut session.trail, &tool, "-") {
-                return self.refused(error);
+            let signals = session.signals();
+            if let Err(refused) = tools::judge(engine, &mut session.trail, &tool, "-", Some((desk, signals))) {
+                return self.refused(refused);
             }
             return self.finish(&shown, sessions::call(session, &tool, &arguments, metadata, self.settings.timeout));
         }
@@ -217,14 +248,22 @@ impl Server {
                 return (Served::Alive, Answer::Output { output, denied: false });
             }
         };
-        if let Err(error) = call.judge(engine, &mut session.trail) {
-            return self.refused(error);
+        let signals = session.signals();
+        if let Err(refused) = call.judge(engine, &mut session.trail, Some((desk, signals))) {
+            return self.refused(refused);
         }
         let completed = call.perform(session, metadata, self.settings.timeout);
         self.finish(&shown, completed)
     }
 
-    fn refused(&mut self, error: GuestError) -> (Served, Answer) {
+    fn refused(&mut self, refused: Refused) -> (Served, Answer) {
+        let error = match refused {
+            Refused::Denied(error) => error,
+            Refused::Interrupted => {
+                let output = failed("std:internal", "interrupted".into());
+                return (Served::Interrupted, Answer::Output { output, denied: false });
+            }
+        };
         self.last_denied = true;
         let output = Output { parts: Vec::new(), error: Some(error) };
         (Served::Alive, Answer::Output { output, denied: true })

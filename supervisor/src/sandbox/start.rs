@@ -6,6 +6,7 @@ use super::spawn::{Birth, Child, Ended, Newborn, open_sibling};
 use super::verify::{Expected, verify};
 use super::{SandboxError, bpf};
 use crate::broker::files::{FileBroker, opens_directly};
+use crate::consent::Passes;
 use act_bpf::{Attached, BpfError, Guard, NetTable, Reach};
 use act_lockdown::profile::Profile;
 use act_policy::{Engine, KernelPlan, escape};
@@ -159,6 +160,8 @@ pub struct Setup<'a> {
     pub plan: &'a KernelPlan,
     /// The compiled component, in a sealed memfd.
     pub artifact: OwnedFd,
+    /// What answers let pass, for the broker.
+    pub passes: Passes,
     /// Directories shown to the component.
     pub preopens: Vec<Preopen>,
     /// Bounds.
@@ -250,7 +253,8 @@ impl Sandbox {
         let system = |call| move |source| SandboxError::System { call, source };
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(|e| system("socketpair")(e.into()))?;
-        let broker = FileBroker::start(Arc::clone(setup.engine), ours).map_err(system("start the broker"))?;
+        let broker = FileBroker::start(Arc::clone(setup.engine), setup.passes.clone(), ours)
+            .map_err(system("start the broker"))?;
         self.files = Some(broker);
         Ok(Some(theirs))
     }

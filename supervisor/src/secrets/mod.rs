@@ -23,5 +23,5 @@ mod unlock;
 
 pub use content::{Content, Value};
 pub use error::SecretsError;
-pub use passphrase::{Ask, Nobody};
+pub use passphrase::{Ask, Nobody, VARIABLE as PASSPHRASE_FILE};
 pub use store::{Changed, Store};

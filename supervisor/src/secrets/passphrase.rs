@@ -11,7 +11,7 @@ const COST: Cost = Cost { memory: 64 << 10, passes: 3, lanes: 4 };
 /// Longest passphrase in bytes.
 const LONGEST: usize = 4096;
 /// Names a file that holds the passphrase.
-const VARIABLE: &str = "ACT_PASSPHRASE_FILE";
+pub const VARIABLE: &str = "ACT_PASSPHRASE_FILE";
 
 /// Somebody who may be asked for a passphrase.
 pub trait Ask {

@@ -1,5 +1,6 @@
 //! Questions of the guest about credentials. What the guest decided before it asked does not count.
 
+use super::asks::Kind;
 use super::{Session, SessionError};
 use crate::broker::credentials::NoSecret;
 use act_policy::{Decision, Request, escape};
@@ -7,34 +8,30 @@ use act_wire::{Secret, SecretRefusal, ToGuest};
 
 impl Session<'_> {
     /// Answer a read.
-    pub(super) fn secret(&mut self, ask: u32, session: &str, key: String, words: &str) -> Result<(), SessionError> {
-        let result = self.read_secret(session, key, words);
+    pub(super) fn secret(&mut self, ask: u32, session: &str, key: String, words: String) -> Result<(), SessionError> {
+        if !self.open.contains(session) {
+            return self.send(&ToGuest::Secret { ask, result: Err(SecretRefusal::InvalidSession) });
+        }
+        let request = Request::Credential { key: key.clone() };
+        let verdict = self.engine.decide(&request);
+        match verdict.decision {
+            Decision::Ask => self.put(Kind::Secret { ask, key }, request, &verdict, words),
+            Decision::Allow | Decision::Deny => {
+                self.trail.judged(self.engine.policy(), &request, &verdict);
+                self.send_secret(ask, verdict.allowed().then_some(key))
+            }
+        }
+    }
+
+    /// Send what was read; `None`: it may not be.
+    pub(super) fn send_secret(&mut self, ask: u32, key: Option<String>) -> Result<(), SessionError> {
+        let result = key.ok_or(SecretRefusal::Denied).and_then(|key| self.read_secret(&key));
         self.send(&ToGuest::Secret { ask, result })
     }
 
-    fn read_secret(&mut self, session: &str, key: String, words: &str) -> Result<Secret, SecretRefusal> {
-        if !self.open.contains(session) {
-            return Err(SecretRefusal::InvalidSession);
-        }
-        let shown = escape(&key);
-        let request = Request::Credential { key };
-        let verdict = self.engine.decide(&request);
-        let policy = self.engine.policy();
-        match verdict.decision {
-            Decision::Allow => self.trail.judged(policy, &request, &verdict),
-            Decision::Deny => {
-                self.trail.judged(policy, &request, &verdict);
-                return Err(SecretRefusal::Denied);
-            }
-            Decision::Ask if policy.passes(&verdict) => self.trail.consented(policy, &request, &verdict),
-            Decision::Ask => {
-                // Nobody can be asked: refused at once.
-                self.trail.unanswered_about(policy, &request, words);
-                return Err(SecretRefusal::Denied);
-            }
-        }
-        let Request::Credential { key } = request else { return Err(SecretRefusal::NotFound) };
-        self.credentials.get(&key).map_err(|reason| match reason {
+    fn read_secret(&mut self, key: &str) -> Result<Secret, SecretRefusal> {
+        let shown = escape(key);
+        self.credentials.get(key).map_err(|reason| match reason {
             NoSecret::Undeclared => {
                 self.trail.warn_once(&format!("credential {shown}: the component does not declare it"));
                 SecretRefusal::NotFound

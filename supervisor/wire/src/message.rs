@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// Version of this protocol; both sides refuse any other.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// Number of a call, chosen by the supervisor and never reused in a run.
 pub type CallId = u32;

@@ -1,5 +1,6 @@
 //! The protocol's side, on a thread of its own: requests become commands, answers become messages.
 
+use super::http::Http;
 use super::queue::{Command, Sender};
 use super::{result, sessions};
 use rmcp::model::{
@@ -10,6 +11,7 @@ use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::Value;
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// What the server calls itself: the component's manifest says it.
@@ -23,20 +25,38 @@ pub struct Identity {
     pub description: Option<String>,
 }
 
-/// Answers the client's requests.
-struct Endpoint {
-    identity: Identity,
-    commands: Sender,
+/// How clients come.
+#[derive(Debug)]
+pub enum Transport {
+    /// One client on standard input and output.
+    Stdio,
+    /// Any number of them over HTTP.
+    Http(Box<Http>),
 }
 
-/// Serve standard input until it is closed or `stop` is told; the error is one line.
-pub(super) fn serve(identity: Identity, commands: Sender, stop: oneshot::Receiver<()>) -> Result<(), String> {
+/// Answers the requests of a client; the last one that is dropped closes the queue.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    identity: Arc<Identity>,
+    commands: Arc<Sender>,
+}
+
+/// Serve until standard input is closed or `stop` is told; the error is one line.
+pub(super) fn serve(
+    identity: Identity,
+    commands: Sender,
+    transport: Transport,
+    stop: oneshot::Receiver<()>,
+) -> Result<(), String> {
+    let endpoint = Endpoint { identity: Arc::new(identity), commands: Arc::new(commands) };
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
+        .enable_all()
         .build()
         .map_err(|e| format!("the MCP server: {e}"))?;
-    let result = runtime.block_on(connection(Endpoint { identity, commands }, stop));
+    let result = match transport {
+        Transport::Stdio => runtime.block_on(connection(endpoint, stop)),
+        Transport::Http(http) => runtime.block_on(http.serve(endpoint, stop)),
+    };
     // A read of standard input that blocks must not hold up the end.
     runtime.shutdown_background();
     result

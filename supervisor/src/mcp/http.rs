@@ -197,6 +197,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME)
         .max_buf_size(MAX_HEAD)
+        .max_header_size(MAX_HEAD)
         .max_headers(MAX_FIELDS)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);

@@ -86,10 +86,11 @@ fn refusal(status: StatusCode) -> Response {
     let header = match status {
         StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some((RETRY_AFTER, LATER)),
-        StatusCode::REQUEST_TIMEOUT => Some((CONNECTION, HeaderValue::from_static("close"))),
         _ => None,
     };
     response.headers_mut().extend(header);
+    // Who is not let in must not keep one of the connections either.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -38,10 +38,24 @@ impl Authority {
         path.to_owned()
     }
 
-    fn server(&self, names: &[&str], protocols: &[&str]) -> TlsAcceptor {
+    /// Write a certificate for these names and its key into files in PEM.
+    pub fn server_files(&self, folder: &Path, names: &[&str]) -> (PathBuf, PathBuf) {
+        let (certificate, key) = self.issue(names);
+        let files = (folder.join("server.pem"), folder.join("server.key"));
+        std::fs::write(&files.0, certificate.pem()).unwrap();
+        std::fs::write(&files.1, key.serialize_pem()).unwrap();
+        files
+    }
+
+    fn issue(&self, names: &[&str]) -> (Certificate, KeyPair) {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.0).unwrap();
+        (certificate, key)
+    }
+
+    fn server(&self, names: &[&str], protocols: &[&str]) -> TlsAcceptor {
+        let (certificate, key) = self.issue(names);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der()).into();

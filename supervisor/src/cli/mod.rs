@@ -5,6 +5,7 @@ mod doctor;
 pub(crate) mod duration;
 mod info;
 mod inspect;
+mod listen;
 mod login;
 mod metadata;
 mod permissions;

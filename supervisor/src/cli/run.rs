@@ -1,11 +1,12 @@
-//! `act run REF --mcp`
+//! `act run REF --mcp`, `act run REF --http`
 
+use super::listen::ListenArgs;
 use super::metadata::MetadataArgs;
-use super::run_args::RunArgs;
-use super::session_args::SessionArgs;
+use super::run_args::{Prepared, RunArgs};
+use super::session_args::{Opening, SessionArgs};
 use super::tell;
 use crate::exit::{Exit, Failure};
-use crate::mcp::{Identity, Server, Settings};
+use crate::mcp::{Identity, Server, Settings, Transport};
 use act_policy::escape;
 use rustix::fd::AsFd as _;
 
@@ -14,15 +15,11 @@ pub(super) struct Args {
     /// Component file
     #[arg(value_name = "REF")]
     component: String,
-    /// Serve the tools over MCP on standard input and output
+    /// Serve the tools over MCP on standard input and output, or over HTTP with --http
     #[arg(long)]
     mcp: bool,
-    /// Not supported by this version
-    #[arg(long, hide = true)]
-    http: bool,
-    /// Not supported by this version
-    #[arg(short, long, value_name = "ADDRESS", hide = true)]
-    listen: Option<String>,
+    #[command(flatten)]
+    listen: ListenArgs,
     #[command(flatten)]
     session: SessionArgs,
     #[command(flatten)]
@@ -32,7 +29,10 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
-    transport(args)?;
+    let listen = args.listen.parse()?;
+    if listen.is_none() && !args.mcp {
+        return Err(Failure::usage("run: no transport: add --mcp to serve the tools over MCP, or --http"));
+    }
     let opening = args.session.parse()?;
     let mut prepared = args.run.prepare(&args.component, true)?;
     let metadata = args.metadata.encode(prepared.operator.metadata())?;
@@ -53,7 +53,25 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     };
     // The same signals by a second descriptor: a guest borrows the first, and between guests there is a wait too.
     let interrupt = prepared.signals.as_fd().try_clone_to_owned().map_err(|e| Failure::failed(format!("dup: {e}")))?;
-    let mut server = Server::start(identity, settings, interrupt)?;
+    let (transport, serving) = match listen {
+        None => (Transport::Stdio, None),
+        Some(listen) => {
+            let http = listen.open()?;
+            let serving = format!("act: serving {} on {}", escape(&identity.name), http.url());
+            (Transport::Http(Box::new(http)), Some(serving))
+        }
+    };
+    let mut server = Server::start(identity, settings, transport, interrupt)?;
+    if let Some(serving) = serving {
+        tell(&serving);
+    }
+    let ended = serve(args, &mut prepared, &opening, &mut server);
+    server.end();
+    ended
+}
+
+/// Serve with one guest after another.
+fn serve(args: &Args, prepared: &mut Prepared, opening: &Opening, server: &mut Server) -> Result<Exit, Failure> {
     loop {
         let trail = prepared.trail(&args.run);
         let started = prepared.start(&args.run, trail).and_then(|mut session| {
@@ -80,19 +98,5 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         if let Some(exit) = server.await_request()? {
             return Ok(exit);
         }
-    }
-}
-
-/// Refuse what is not served.
-fn transport(args: &Args) -> Result<(), Failure> {
-    let refuse = |message: String| Err(Failure::usage(message));
-    match (&args.listen, args.http) {
-        (Some(address), false) => refuse(format!("--listen {}: it needs --http", escape(address))),
-        (Some(address), true) => {
-            refuse(format!("--http --listen {}: --http is not supported by this version", escape(address)))
-        }
-        (None, true) => refuse("--http is not supported by this version (use --mcp alone)".into()),
-        (None, false) if !args.mcp => refuse("run: no transport: add --mcp to serve the tools over MCP".into()),
-        (None, false) => Ok(()),
     }
 }

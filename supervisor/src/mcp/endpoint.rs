@@ -1,5 +1,6 @@
 //! The protocol's side, on a thread of its own: requests become commands, answers become messages.
 
+use super::http::Http;
 use super::queue::{Command, Sender};
 use super::{elicit, result, sessions};
 use crate::consent::Desk;
@@ -26,28 +27,43 @@ pub struct Identity {
     pub description: Option<String>,
 }
 
-/// Answers the client's requests.
-struct Endpoint {
-    identity: Identity,
-    commands: Sender,
-    /// What the client's user answered.
-    desk: Arc<Desk>,
+/// How clients come.
+#[derive(Debug)]
+pub enum Transport {
+    /// One client on standard input and output.
+    Stdio,
+    /// Any number of them over HTTP.
+    Http(Box<Http>),
 }
 
-/// Serve standard input until it is closed or `stop` is told; the error is one line.
+/// Answers the requests of a client; the last one that is dropped closes the queue.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    identity: Arc<Identity>,
+    commands: Arc<Sender>,
+    /// What the client's user answered.
+    desk: Arc<Desk>,
+    consent_timeout: Duration,
+}
+
+/// Serve until standard input is closed or `stop` is told; the error is one line.
 pub(super) fn serve(
     identity: Identity,
     consent_timeout: Duration,
     commands: Sender,
+    transport: Transport,
     stop: oneshot::Receiver<()>,
 ) -> Result<(), String> {
+    let (identity, commands) = (Arc::new(identity), Arc::new(commands));
+    let endpoint = Endpoint { identity, commands, desk: Arc::new(Desk::new(consent_timeout)), consent_timeout };
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
+        .enable_all()
         .build()
         .map_err(|e| format!("the MCP server: {e}"))?;
-    let desk = Arc::new(Desk::new(consent_timeout));
-    let result = runtime.block_on(connection(Endpoint { identity, commands, desk }, stop));
+    let result = match transport {
+        Transport::Stdio => runtime.block_on(connection(endpoint, stop)),
+        Transport::Http(http) => runtime.block_on(http.serve(endpoint, stop)),
+    };
     // A read of standard input that blocks must not hold up the end.
     runtime.shutdown_background();
     result
@@ -75,6 +91,16 @@ async fn connection(endpoint: Endpoint, stop: oneshot::Receiver<()>) -> Result<(
 }
 
 impl Endpoint {
+    /// The same for another client: what one user answered is nothing to another.
+    pub(super) fn for_client(&self) -> Self {
+        Self {
+            identity: Arc::clone(&self.identity),
+            commands: Arc::clone(&self.commands),
+            desk: Arc::new(Desk::new(self.consent_timeout)),
+            consent_timeout: self.consent_timeout,
+        }
+    }
+
     /// Hand a command over and wait for its answer; a client that cancels stops the wait.
     async fn ask<T>(
         &self,

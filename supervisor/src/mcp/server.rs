@@ -1,6 +1,6 @@
 //! The guest's side, on the thread that starts guests: commands are served one after another.
 
-use super::endpoint::{self, Identity};
+use super::endpoint::{self, Identity, Transport};
 use super::queue::{Answer, Command, Receiver, Wake, queue};
 use super::sessions;
 use crate::consent::Desk;
@@ -48,6 +48,8 @@ pub struct Server {
     unattended_told: bool,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), String>>>,
+    /// Whether the protocol thread has clients that are told of the end.
+    many: bool,
 }
 
 /// What became of a guest.
@@ -58,16 +60,22 @@ enum Served {
 }
 
 impl Server {
-    /// Begin to answer the client. `interrupt` is a descriptor that can be read when the program is asked to end.
-    pub fn start(identity: Identity, settings: Settings, interrupt: OwnedFd) -> Result<Self, Failure> {
+    /// Begin to answer clients. `interrupt` is a descriptor that can be read when the program is asked to end.
+    pub fn start(
+        identity: Identity,
+        settings: Settings,
+        transport: Transport,
+        interrupt: OwnedFd,
+    ) -> Result<Self, Failure> {
         let fail = |call: &str, e: std::io::Error| Failure::failed(format!("the MCP server: {call}: {e}"));
         let (sender, commands) = queue().map_err(|e| fail("eventfd", e.into()))?;
         let (stop, stopped) = oneshot::channel();
+        let many = matches!(transport, Transport::Http(_));
         let thread = std::thread::Builder::new()
             .name("mcp".into())
             .spawn({
                 let consent_timeout = settings.consent_timeout;
-                move || endpoint::serve(identity, consent_timeout, sender, stopped)
+                move || endpoint::serve(identity, consent_timeout, sender, transport, stopped)
             })
             .map_err(|e| fail("thread", e))?;
         Ok(Self {
@@ -80,6 +88,7 @@ impl Server {
             unattended_told: false,
             stop: Some(stop),
             thread: Some(thread),
+            many,
         })
     }
 
@@ -147,6 +156,16 @@ impl Server {
             return Err(failure);
         }
         Ok(())
+    }
+
+    /// The end of the program: whoever waits over HTTP is told so. Standard input has nobody who would wait.
+    pub fn end(self) {
+        let Self { commands, waiting, stop, thread, many, .. } = self;
+        drop((commands, waiting, stop));
+        if many && let Some(thread) = thread {
+            // It has a time limit of its own, and its failure would only hide the reason for the end.
+            let _ = thread.join();
+        }
     }
 
     /// Let the protocol thread send what is left (it has a time limit of its own) and end.

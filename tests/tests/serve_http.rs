@@ -517,7 +517,8 @@ fn sessions_connections_and_requests_are_bounded() {
     let started = Instant::now();
     let one = b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let last = b"GET /none HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(&[one.repeat(399), last.to_vec()].concat()).unwrap();
+    // So many fit into one read: what is left unread when a connection is closed would reset it, and take the answers along.
+    stream.write_all(&one.repeat(180)).unwrap();
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     let all = String::from_utf8(bytes).unwrap();

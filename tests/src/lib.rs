@@ -18,6 +18,7 @@
 )]
 
 pub mod attempts;
+mod mcp;
 mod name_server;
 mod network;
 mod probe;
@@ -27,6 +28,7 @@ mod server;
 mod web;
 mod world;
 
+pub use mcp::Client;
 pub use name_server::{NameServer, Zone};
 pub use network::{NAME_SERVER, Network, Sent};
 pub use probe::{Probe, setpriv};

@@ -160,7 +160,7 @@ fn a_secret_is_not_in_the_surroundings_of_a_process() {
     let Some((world, component)) = vault() else { return };
     keep(&world, &component);
     let mut client =
-        super::mcp::Client::start(&world, &component, &["--allow", "creds", "--session-args", r#"{"name":"x"}"#]);
+        act_tests::Client::start(&world, &component, &["--allow", "creds", "--session-args", r#"{"name":"x"}"#]);
     let answer = client.call("get", json!({ "key": "acme" }), None);
     assert!(answer.to_string().contains(SECRET), "{answer}");
     let guests = process::children(client.pid(), "act-guest");

@@ -38,7 +38,11 @@ impl Client {
 
     /// Whether a request that may go to its host may go to this address of it, too. Nothing is recorded.
     pub(super) fn may_go(&self, target: &Target, address: IpAddr, passed: Passed) -> bool {
-        match self.gate.peek(&target.request(target.named().then_some(address))).decision {
+        // A literal address is what was judged.
+        if !target.named() {
+            return true;
+        }
+        match self.gate.peek(&target.request(Some(address))).decision {
             Decision::Allow => true,
             // An answer is for the request, wherever no rule refuses the address.
             Decision::Ask => passed == Passed::Answer,

@@ -4,7 +4,7 @@ use crate::{Run, Running, World};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 /// The client; the server ends with it.
 #[derive(Debug)]
@@ -25,8 +25,18 @@ impl Client {
     /// The same with what the client says that it can do.
     #[track_caller]
     pub fn with_capabilities(world: &World, component: &Path, flags: &[&str], capabilities: Value) -> Self {
-        let mut act = world.act();
-        let flags = flags.iter().map(|flag| world.fill(flag));
+        let flags: Vec<String> = flags.iter().map(|flag| world.fill(flag)).collect();
+        Self::serve(world.act(), component, &flags, capabilities)
+    }
+
+    /// Serve a component with a command of one's own for `act`.
+    #[track_caller]
+    pub fn start_command(act: Command, component: &Path, flags: &[&str]) -> Self {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Self::serve(act, component, &flags, json!({}))
+    }
+
+    fn serve(mut act: Command, component: &Path, flags: &[String], capabilities: Value) -> Self {
         act.arg("run").arg(component).arg("--mcp").args(flags);
         act.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (act, input, output) = Running::start_with_pipes(&mut act);

@@ -1,7 +1,7 @@
 //! Web servers on loopback, over HTTP/1.1 and HTTP/2, with and without TLS, which know what was asked of them.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, LOCATION};
+use http::header::{CONNECTION, CONTENT_TYPE, HOST, LOCATION};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::body::{Body, Frame, Incoming};
@@ -13,10 +13,11 @@ use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
@@ -87,13 +88,38 @@ impl std::fmt::Debug for Authority {
 /// | `/slow` | nothing |
 /// | `/stall` | the first part of a body and nothing more |
 /// | `/big?N` | a body of N bytes |
+/// | `/hop?URL` | a redirect there, without a body |
+/// | `/leave?URL` | the same, and the connection is closed |
+/// | `/close` | as any other, and the connection is closed |
+/// | `/length` | how long the body is, once it is there |
 /// | any other | `METHOD PATH` |
 #[derive(Debug)]
 pub struct Web {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
+    connections: Connections,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// How many there were, and how many of them are open.
+#[derive(Clone, Debug, Default)]
+struct Connections(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl Connections {
+    fn add(&self) -> Open {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        self.0.1.fetch_add(1, Ordering::SeqCst);
+        Open(self.clone())
+    }
+}
+
+struct Open(Connections);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.0.1.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Web {
@@ -117,7 +143,8 @@ impl Web {
         listener.set_nonblocking(true)?;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (stop, stopped) = oneshot::channel();
-        let log = seen.clone();
+        let (log, connections) = (seen.clone(), Connections::default());
+        let count = connections.clone();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
@@ -125,8 +152,9 @@ impl Web {
                 let accept = async {
                     loop {
                         let Ok((stream, _)) = listener.accept().await else { continue };
-                        let (tls, log) = (tls.clone(), log.clone());
+                        let (tls, log, open) = (tls.clone(), log.clone(), count.add());
                         tokio::spawn(async move {
+                            let _open = open;
                             match tls {
                                 None => connection(stream, false, log).await,
                                 Some(tls) => {
@@ -144,12 +172,26 @@ impl Web {
                 }
             });
         });
-        Ok(Self { address, seen, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { address, seen, connections, stop: Some(stop), thread: Some(thread) })
     }
 
     /// The port.
     pub fn port(&self) -> u16 {
         self.address.port()
+    }
+
+    /// How many connections came.
+    pub fn accepted(&self) -> usize {
+        self.connections.0.0.load(Ordering::SeqCst)
+    }
+
+    /// How many are open, once they are as `many` or some time has passed.
+    pub fn open(&self, many: usize, within: Duration) -> usize {
+        let (until, open) = (Instant::now() + within, || self.connections.0.1.load(Ordering::SeqCst));
+        while open() != many && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        open()
     }
 
     /// What was asked since the last call: `GET /path host:port HTTP/1.1`.
@@ -190,7 +232,13 @@ async fn answer(request: Request<Incoming>, log: Arc<Mutex<Vec<String>>>) -> Res
     let line = format!("{} {} {host} {:?}", request.method(), uri.path(), request.version());
     log.lock().unwrap().push(line);
     let query = uri.query().unwrap_or_default().to_owned();
-    let mut response = match uri.path() {
+    let (path, method) = (uri.path().to_owned(), request.method().clone());
+    let mut response = match path.as_str() {
+        "/length" => {
+            let body = request.into_body().collect().await;
+            text(body.map(|body| body.to_bytes().len()).unwrap_or_default().to_string())
+        }
+        "/hop" | "/leave" => text(String::new()),
         "/echo" => return Ok(Response::new(request.into_body().boxed())),
         "/stall" => return Ok(Response::new(Stall { sent: false }.boxed())),
         "/slow" => {
@@ -198,10 +246,13 @@ async fn answer(request: Request<Incoming>, log: Arc<Mutex<Vec<String>>>) -> Res
             text(String::new())
         }
         "/big" => text("x".repeat(query.parse().unwrap())),
-        path => text(format!("{} {path}", request.method())),
+        path => text(format!("{method} {path}")),
     };
-    match request.uri().path() {
-        "/to" => {
+    if matches!(path.as_str(), "/close" | "/leave") {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    match path.as_str() {
+        "/to" | "/hop" | "/leave" => {
             *response.status_mut() = StatusCode::FOUND;
             response.headers_mut().insert(LOCATION, HeaderValue::try_from(query).unwrap());
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: how long does one `act call` take, beside another program's? `cargo xtask bench policy`: how long
-//! does a decision? `cargo xtask bench broker`: how long does an open by the broker?
+//! does a decision? `cargo xtask bench broker`: how long does an open by the broker? `cargo xtask bench http` and
+//! `files`: what do layer 1's checks cost beside plain wasmtime-wasi?
 //!
 //! The two run in turns (ABAB…), so that what else the machine does hits both alike. Medians are compared.
 
@@ -37,6 +38,10 @@ enum What {
     Policy,
     /// A file opened by the broker, beside the same in place
     Broker,
+    /// Requests over kept connections, beside a client that judges nothing
+    Http,
+    /// Operations on files, beside plain wasmtime-wasi
+    Files,
 }
 
 const PEER: &str = "act-cli==0.14.6";
@@ -56,6 +61,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         What::Calls => &[],
         What::Policy => &["run", "--release", "--locked", "--manifest-path", "policy/bench/Cargo.toml"],
         What::Broker => &["bench", "--locked", "-p", "act-supervisor", "--bench", "broker"],
+        What::Http => return in_the_host("bench-http"),
+        What::Files => return in_the_host("bench-files"),
     };
     if !bench.is_empty() {
         return process::run(process::cargo()?.args(bench));
@@ -99,6 +106,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A bench of `act-host`, which runs a fixture in its own process.
+fn in_the_host(bench: &str) -> Result<()> {
+    let (programs, guests) = (build::programs()?, guests::build()?);
+    let mut cargo = process::cargo()?;
+    cargo.args(["run", "--release", "--locked", "-p", "act-host", "--example", bench, "--"]);
+    process::run(cargo.arg(programs.join("act-compile")).arg(guests.join("bench.wasm")))
 }
 
 /// Runs both in turns and sums up each.

@@ -33,7 +33,7 @@ enum Command {
 }
 
 /// Every fixture: `NAME.wasm` is built from the folder `NAME` with its `act.toml`.
-const RUST: &[&str] = &["fetch", "files", "files3", "vault"];
+const RUST: &[&str] = &["bench", "fetch", "files", "files3", "vault"];
 const PYTHON: &[&str] = &["py"];
 
 /// Changes of these change what is built.

@@ -80,7 +80,7 @@ impl State {
             table,
             wasi: wasi.build(),
             http: WasiHttpCtx::new(),
-            hooks: HttpHooks { client: http.clone() },
+            hooks: HttpHooks::new(http.clone()),
             files: files.clone(),
             preopens: preopens.clone(),
             names: names.clone(),

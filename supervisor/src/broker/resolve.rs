@@ -131,6 +131,11 @@ fn in_hosts(name: &str, hosts: &str) -> Vec<IpAddr> {
 }
 
 impl Resolver {
+    /// The addresses that a name had in this run.
+    pub fn addresses(&self, name: &str) -> Vec<IpAddr> {
+        self.pins.iter().filter(|(_, names)| names.contains(name)).map(|(address, _)| *address).collect()
+    }
+
     /// The names that had an address in this run.
     pub fn names(&self, address: IpAddr) -> Vec<String> {
         self.pins.get(&effective_address(address)).into_iter().flatten().cloned().collect()

@@ -3,7 +3,7 @@
 use super::{Session, SessionError};
 use crate::broker::resolve;
 use crate::consent::{Desk, Inbox, Key, Outcome};
-use act_policy::{Host, NetEntry, Protocol, Request, Verdict, effective_address};
+use act_policy::{Decision, Host, NetEntry, Protocol, Request, Verdict, effective_address};
 use act_wire::{Purpose, ToGuest};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,8 +132,9 @@ impl Session<'_> {
             Request::Connect { addr, protocol, .. } => (addr.ip(), addr.port(), *protocol),
             Request::Http { host, port, .. } => match Host::parse(host) {
                 Ok(Host::Address(address)) => (address, *port, Protocol::Tcp),
-                // A name has no address yet.
-                Ok(Host::Name(_)) | Err(_) => return true,
+                // What it was looked up to before may be connected still.
+                Ok(Host::Name(name)) => return self.open_addresses_of(&name, request),
+                Err(_) => return true,
             },
             _ => return true,
         };
@@ -141,6 +142,24 @@ impl Session<'_> {
         self.opened.entry(address).or_default().insert((port, protocol));
         let names = self.resolver.names(address);
         self.tell_kernel(address, &names)
+    }
+
+    /// Open the port of a request at the addresses that its name had in this run, as far as no rule refuses one.
+    fn open_addresses_of(&mut self, name: &str, request: &Request) -> bool {
+        let Request::Http { method, scheme, host, port, .. } = request else { return true };
+        for address in self.resolver.addresses(name) {
+            let (method, scheme, host) = (method.clone(), scheme.clone(), host.clone());
+            let with = Request::Http { method, scheme, host, port: *port, address: Some(address) };
+            if self.engine.decide(&with).decision == Decision::Deny {
+                continue;
+            }
+            self.opened.entry(address).or_default().insert((*port, Protocol::Tcp));
+            let names = self.resolver.names(address);
+            if !self.tell_kernel(address, &names) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Tell the kernel's tables what holds for an address: what the policy says, and what answers opened.

@@ -149,23 +149,28 @@ fn rebinding() {
             fetch(&world, guest, "turns.test", &["--allow", "http=turns.test", "--deny", &deny]).exits(0);
             assert_eq!((reached(&servers), name_server.take()), ([1, 0], both("turns.test")));
 
-            let mut arguments = url("turns.test");
-            arguments["url"] = format!("http://turns.test:{PORT}/to?http://turns.test:{PORT}/end").into();
-            arguments["follow"] = "1".into();
-            let follow = |flags: &[&str]| {
+            let follow = |path: &str, flags: &[&str]| {
+                let mut arguments = url("turns.test");
+                arguments["url"] = format!("http://turns.test:{PORT}/{path}?http://turns.test:{PORT}/end").into();
+                arguments["follow"] = "1".into();
                 let run = world.call(&world.guest(guest), "fetch", &arguments, flags);
                 run.is_clean();
                 run
             };
-            case(&format!("{guest:?}: a second request of the same run"));
-            let run = follow(&["--allow", "http=turns.test", "--deny", &deny]);
+            case(&format!("{guest:?}: a second request of the same run, over another connection"));
+            let run = follow("leave", &["--allow", "http=turns.test", "--deny", &deny]);
             run.exits(4).says("dns-error");
             run.says(&format!("✗ deny  wasi:http  GET turns.test:{PORT}/http ({BAD})   denied by {BAD_NET}"));
             assert_eq!((reached(&servers), name_server.take().len()), ([1, 0], twice));
 
             case(&format!("{guest:?}: control, the second address is not denied"));
-            follow(&["--allow", "http=turns.test"]).exits(0).prints("200 GET /end");
+            follow("leave", &["--allow", "http=turns.test"]).exits(0).prints("200 GET /end");
             assert_eq!((reached(&servers), name_server.take().len()), ([1, 1], twice));
+
+            case(&format!("{guest:?}: over the same connection: the same address, and no second look-up"));
+            let run = follow("hop", &["--allow", "http=turns.test", "--deny", &deny]);
+            run.exits(0).prints("200 GET /end").says("http: 2 GET under turns.test, 1 lookup under turns.test");
+            assert_eq!((reached(&servers), name_server.take()), ([2, 0], both("turns.test")));
         }
     });
 }

@@ -36,32 +36,45 @@ impl Client {
         if addresses.is_empty() { Err(Error::DnsError { rcode: None, info_code: None }) } else { Ok(addresses) }
     }
 
-    /// Connect to the first address that answers; each is on record before it is tried.
+    /// Whether a request that may go to its host may go to this address of it, too. Nothing is recorded.
+    pub(super) fn may_go(&self, target: &Target, address: IpAddr, passed: Passed) -> bool {
+        // A literal address is what was judged.
+        if !target.named() {
+            return true;
+        }
+        match self.gate.peek(&target.request(Some(address))).decision {
+            Decision::Allow => true,
+            // An answer is for the request, wherever no rule refuses the address.
+            Decision::Ask => passed == Passed::Answer,
+            Decision::Deny => false,
+        }
+    }
+
+    /// Judge a request with the address that it is about to go to, and put it on record.
+    pub(super) fn admit(&self, target: &Target, address: IpAddr, passed: Passed) -> bool {
+        passed == Passed::Answer || self.gate.judge(target.request(target.named().then_some(address))).allowed()
+    }
+
+    /// Connect to the first address that answers; each is on record before it is tried. `admitted` is already.
     pub(super) async fn connect(
         &self,
         target: &Target,
         addresses: &[IpAddr],
         passed: Passed,
+        admitted: Option<IpAddr>,
         until: Instant,
-    ) -> Result<Stream, Error> {
+    ) -> Result<(Stream, IpAddr), Error> {
         let mut last = Error::HttpRequestDenied;
         for (tried, address) in addresses.iter().enumerate() {
-            if passed == Passed::Rule {
-                let named = matches!(target.host, Host::Name(_));
-                if !self.gate.judge(target.request(named.then_some(*address))).allowed() {
-                    continue;
-                }
+            if admitted != Some(*address) && !self.admit(target, *address, passed) {
+                continue;
             }
             // An address that does not answer leaves time for those after it.
             let left = until.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
             let connecting = TcpStream::connect(SocketAddr::new(*address, target.port));
             last = match timeout_at(Instant::now() + share, connecting).await {
-                Ok(Ok(stream)) => {
-                    // Only a matter of speed.
-                    _ = stream.set_nodelay(true);
-                    return Ok(Stream(stream));
-                }
+                Ok(Ok(stream)) => return Ok((Stream::new(stream), *address)),
                 Ok(Err(problem)) => error::connect(problem),
                 Err(_) => Error::ConnectionTimeout,
             };

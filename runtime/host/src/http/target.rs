@@ -21,6 +21,14 @@ pub(super) struct Target {
     written: String,
 }
 
+/// Where a connection goes.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    secure: bool,
+    host: Host,
+    port: u16,
+}
+
 impl Target {
     /// Read a request. The error is the request as it is put on record.
     pub(super) fn of(request: &http::Request<WasiBody>) -> Result<Self, Request> {
@@ -46,6 +54,11 @@ impl Target {
         Ok(Self { method: parsed, secure, host, port, written: written.to_owned() })
     }
 
+    /// Whether the host is a name, so that a rule may cover it and its address apart.
+    pub(super) const fn named(&self) -> bool {
+        matches!(self.host, Host::Name(_))
+    }
+
     const fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
     }
@@ -59,6 +72,11 @@ impl Target {
             port: self.port,
             address,
         }
+    }
+
+    /// What a connection must share with this request to be used for it.
+    pub(super) fn place(&self) -> Place {
+        Place { secure: self.secure, host: self.host.clone(), port: self.port }
     }
 
     /// What a look-up of the host is for.

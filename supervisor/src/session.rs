@@ -29,9 +29,10 @@ use act_wire::{
 use asks::Kind;
 use grounds::Grounds;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most messages that are handled before the other sources are looked at again.
@@ -55,6 +56,8 @@ pub struct Session<'a> {
     roots_given: bool,
     credentials: Credentials,
     asker: Option<Asker>,
+    /// Can be read when the client does not want the call any more.
+    cancel: Option<Arc<OwnedFd>>,
     /// What waits for a human, and the number of the last question.
     waiting: Vec<asks::Waiting>,
     last_token: u64,
@@ -87,6 +90,9 @@ pub enum SessionError {
     /// A signal asked the program to end.
     #[error("interrupted")]
     Interrupted,
+    /// The client did not want the call any more; the guest was killed.
+    #[error("cancelled")]
+    Cancelled,
     /// The call ran out of time; the guest was killed.
     #[error("the call ran out of time ({0:?}); the guest was killed")]
     TimedOut(Duration),
@@ -109,6 +115,7 @@ impl SessionError {
     pub fn end(&self) -> CallEnd {
         match self {
             Self::Interrupted => CallEnd::Interrupted,
+            Self::Cancelled => CallEnd::Cancelled,
             Self::TimedOut(_) => CallEnd::TimedOut,
             Self::NotStarted(_) => CallEnd::NotStarted,
             Self::Killed(_) | Self::Crashed(_) | Self::Protocol(_) => CallEnd::Killed,
@@ -120,7 +127,7 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Interrupted => Self::interrupted(),
-            SessionError::TimedOut(_) | SessionError::Killed(_) => Self::killed(error),
+            SessionError::TimedOut(_) | SessionError::Killed(_) | SessionError::Cancelled => Self::killed(error),
             SessionError::Crashed(_) | SessionError::Protocol(_) | SessionError::NotStarted(_) => Self::failed(error),
         }
     }
@@ -159,6 +166,7 @@ impl<'a> Session<'a> {
             roots_given: false,
             credentials,
             asker: None,
+            cancel: None,
             waiting: Vec::new(),
             last_token: 0,
             passes,
@@ -180,6 +188,11 @@ impl<'a> Session<'a> {
     /// The signals that end a run.
     pub fn signals(&self) -> &'a Signals {
         self.signals
+    }
+
+    /// How the next calls are cancelled: by a descriptor that can be read then. `None`: not at all.
+    pub fn set_cancel(&mut self, cancel: Option<Arc<OwnedFd>>) {
+        self.cancel = cancel;
     }
 
     /// The sandbox.
@@ -352,6 +365,11 @@ impl<'a> Session<'a> {
             self.kill();
             return Err(SessionError::Interrupted);
         }
+        if self.cancel.as_ref().is_some_and(|cancel| is_readable(cancel)) {
+            self.kill();
+            self.kernel_events();
+            return Err(SessionError::Cancelled);
+        }
         if let (Some(timeout), Some(deadline)) = (timeout, deadline)
             && Instant::now() >= deadline
         {
@@ -373,6 +391,9 @@ impl<'a> Session<'a> {
         }
         if let Some(guard) = &self.sandbox.guard {
             fds.push(PollFd::from_borrowed_fd(guard.poll_fd(), PollFlags::IN));
+        }
+        if let Some(cancel) = &self.cancel {
+            fds.push(PollFd::new(cancel, PollFlags::IN));
         }
         let mut until = deadline;
         if let Some(asker) = self.asker.as_ref().filter(|_| !self.waiting.is_empty()) {
@@ -642,6 +663,11 @@ impl<'a> Session<'a> {
         let lost = self.sandbox.guard.as_ref().and_then(|g| g.dropped().ok()).unwrap_or(0);
         self.trail.lost(lost);
     }
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
 /// What a message means to the one who waits.

@@ -241,3 +241,19 @@ fn writing_is_asked_after_reading_was_allowed_for_the_session() {
     assert_eq!(user.asked.len(), 3);
     user.client.finish().exits(0);
 }
+
+/// A call that the client cancels stops, whatever the component does, and the next one works.
+#[test]
+fn a_cancelled_call_stops() {
+    let Some((world, component)) = world() else { return };
+    let mut client = Client::start(&world, &component, &["--allow", "fs"]);
+    let read = json!({ "path": world.fill("{D}/a.txt") });
+    assert_ne!(client.call("read_file", read.clone(), None)["isError"], json!(true));
+    let id = client.begin("tools/call", json!({ "name": "spin", "arguments": {} }));
+    let spinning = act_tests::process::spinning_guest(client.pid());
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
+    let limit = std::time::Duration::from_secs(20);
+    act_tests::process::wait_until(limit, "the guest ends", || !act_tests::process::alive(spinning));
+    assert_ne!(client.call("read_file", read, None)["isError"], json!(true));
+    client.finish().exits(0).says("● spin  cancelled");
+}

@@ -91,3 +91,36 @@ fn reading_above_own_state() {
         assert!(run.out.is_empty());
     }
 }
+
+/// What decides about the next run, and the programs themselves, may be read and not be written.
+#[test]
+fn what_is_trusted_is_not_written() {
+    let Some(world) = World::new() else { return };
+    let component = world.pack(Guest::Files, &[("/**", "rw")], &json!([]));
+    let config = world.file("conf/own.toml", "[policy]\n");
+    world.file("conf/other.toml", "x");
+    let programs = world.programs().to_str().unwrap().to_owned();
+    let config = config.to_str().unwrap();
+    let named = ["--config", config];
+    for grant in ["fs={D}/**", "fs={D}/conf/**", "fs={D}/conf/*.toml", &format!("fs={config}")] {
+        case(grant);
+        let flags = [&["--allow", grant][..], &named].concat();
+        let run = world.call(&component, "read_file", &json!({ "path": "{D}/conf/other.toml" }), &flags);
+        run.one_error(2, "own.toml, which act itself relies on");
+        // The same without it being the configuration.
+        let run = world.call(&component, "stat", &json!({ "path": "{D}/conf/own.toml" }), &["--allow", grant]);
+        assert_ne!(run.code, Some(2), "{}", run.err);
+    }
+    for grant in [format!("fs={programs}/**"), format!("fs={programs}/act-guest"), "fs=/etc/**".to_owned()] {
+        case(&grant);
+        let run = world.call(&component, "stat", &json!({ "path": "/etc" }), &["--allow", &grant]);
+        run.one_error(2, "which act itself relies on");
+        let reading = format!("{grant}:ro");
+        let run = world.call(&component, "stat", &json!({ "path": "/etc" }), &["--allow", &reading]);
+        assert_ne!(run.code, Some(2), "{}", run.err);
+    }
+    case("reading the configuration is no harm");
+    let flags = [&["--allow", "fs={D}/conf/**:ro"][..], &named].concat();
+    let run = world.call(&component, "read_file", &json!({ "path": "{D}/conf/own.toml" }), &flags);
+    run.exits(0).prints("[policy]");
+}

@@ -41,6 +41,8 @@ pub enum CallEnd {
     Killed,
     /// A signal ended the run.
     Interrupted,
+    /// The client did not want it any more.
+    Cancelled,
 }
 
 impl CallEnd {
@@ -53,6 +55,7 @@ impl CallEnd {
             Self::TimedOut => "timeout",
             Self::Killed => "killed",
             Self::Interrupted => "interrupted",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -238,7 +241,7 @@ impl Trail {
         let mark = if outcome.allow { "? ask-allow" } else { "? ask-deny" };
         let line = format!("{mark}  {class}  {}   {}{mode}{words}", request.describe(), outcome.text());
         // A component can ask as often as it likes.
-        if outcome.allow || self.first(&line) {
+        if outcome.allow || self.first_or_counted(&line) {
             self.line(&line);
         }
     }
@@ -263,6 +266,13 @@ impl Trail {
         if self.first(text) {
             self.warn(text);
         }
+    }
+
+    /// Whether a line is the first of its kind in this call; one that repeats is counted.
+    fn first_or_counted(&mut self, text: &str) -> bool {
+        let repeats = self.told.contains(text);
+        self.untold += u64::from(repeats);
+        !repeats && self.first(text)
     }
 
     fn first(&mut self, text: &str) -> bool {
@@ -299,7 +309,7 @@ impl Trail {
         let class = escape(Engine::class_of(request).as_str());
         let (what, why) = (request.describe(), escape(&policy.reason(verdict)));
         let line = format!("✗ deny  {class}  {what}   broker: {why}");
-        if self.first(&line) {
+        if self.first_or_counted(&line) {
             self.line(&line);
         }
     }

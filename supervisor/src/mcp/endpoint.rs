@@ -11,6 +11,9 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, ServerInitializeError};
 use rmcp::transport::io::stdio_pipes;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,6 +93,22 @@ async fn connection(endpoint: Endpoint, stop: oneshot::Receiver<()>) -> Result<(
     ended.map(|_| ()).map_err(|e| format!("the MCP server: {e}"))
 }
 
+/// Somebody waits for a call.
+struct Wanted(Arc<OwnedFd>);
+
+impl Wanted {
+    fn new() -> Result<Self, Errno> {
+        Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        // A call that is over looks no more.
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
 impl Endpoint {
     /// The same for another client: what one user answered is nothing to another.
     pub(super) fn for_client(&self) -> Self {
@@ -148,7 +167,11 @@ impl ServerHandler for Endpoint {
         let arguments = Value::Object(arguments);
         let desk = Arc::clone(&self.desk);
         let (channel, prompts) = elicit::channel(&context).unzip();
-        let answer = self.ask(&context, |reply| Command::Call { tool, arguments, session, desk, channel, reply });
+        // Dropped, this says that nobody wants the call any more.
+        let wanted = Wanted::new().map_err(|e| ErrorData::internal_error(format!("eventfd: {e}"), None))?;
+        let cancel = Arc::clone(&wanted.0);
+        let command = |reply| Command::Call { tool, arguments, session, desk, channel, cancel, reply };
+        let answer = self.ask(&context, command);
         let questions = async {
             match prompts {
                 Some(prompts) => elicit::ask_all(prompts, &self.desk, &context).await,

@@ -8,7 +8,7 @@
 //! # Limits
 //!
 //! Calls are served one after another. A call that the client has cancelled is skipped while it waits; one that is
-//! under way runs to its end, or to its `--timeout`, also when the client has gone away.
+//! under way ends with its guest, and the next call has a new one: nothing else stops a component that does not listen.
 
 mod elicit;
 mod endpoint;

@@ -34,6 +34,8 @@ pub(super) enum Command {
         desk: Arc<Desk>,
         /// The latter.
         channel: Option<Box<dyn Channel>>,
+        /// Can be read when the client does not want it any more.
+        cancel: Arc<OwnedFd>,
         /// What it brought.
         reply: oneshot::Sender<Answer>,
     },

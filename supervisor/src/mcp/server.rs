@@ -193,7 +193,7 @@ impl Server {
                 drop(reply.send(tools));
                 served
             }
-            Command::Call { tool, arguments, session: id, desk, channel, reply } => {
+            Command::Call { tool, arguments, session: id, desk, channel, cancel, reply } => {
                 if channel.is_none() && !desk.is_attended() && session.engine().policy().may_ask() {
                     if !std::mem::replace(&mut self.unattended_told, true) {
                         session.trail.unattended(session.engine().policy());
@@ -203,6 +203,7 @@ impl Server {
                 let (served, answer) = match Asker::new(Arc::clone(&desk)) {
                     Ok(asker) => {
                         session.set_asker(Some(asker));
+                        session.set_cancel(Some(cancel));
                         self.call(session, &desk, tool, arguments, id)
                     }
                     Err(error) => {
@@ -211,6 +212,7 @@ impl Server {
                     }
                 };
                 session.set_asker(None);
+                session.set_cancel(None);
                 if let Some(channel) = channel {
                     desk.detach(channel);
                 }
@@ -290,7 +292,10 @@ impl Server {
 
     fn finish(&mut self, tool: &str, completed: Completed) -> (Served, Answer) {
         let Completed { denied, unknown, result, limit: _ } = completed;
-        self.last_denied = denied;
+        // A call that nobody wants any more says nothing of how the run went.
+        if !matches!(result, Err(SessionError::Cancelled)) {
+            self.last_denied = denied;
+        }
         match result {
             Ok(_) if unknown => (Served::Alive, Answer::Unknown(format!("unknown tool: {tool}"))),
             Ok(output) => (Served::Alive, Answer::Output { output, denied }),

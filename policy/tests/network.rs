@@ -210,6 +210,7 @@ fn in_tables(entries: &[NetEntry], addr: IpAddr, port: u16, protocol: Protocol) 
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of decisions, for half an hour in Miri")]
 fn tables_say_what_decisions_say() {
     let grants = [
         r#"{"sockets": {"mode": "open", "deny": [{"cidr": "10.0.0.0/8", "except-ports": [443]}, {"cidr": "10.1.0.0/16", "ports": [443, 80]}, {"host": "fd00::1"}]}}"#,
@@ -255,6 +256,7 @@ fn an_address_that_was_looked_up_gets_an_entry_of_its_own() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of decisions, for half an hour in Miri")]
 fn an_answer_opens_one_port_and_no_deny() {
     let grant = r#"{"sockets": {"mode": "allowlist", "allow": [{"host": "10.1.2.3", "ports": [80, 81]}],
         "deny": [{"cidr": "10.0.0.0/8", "ports": [22]}, {"cidr": "10.9.0.0/16", "except-ports": [65535, 7]}]}}"#;
@@ -334,6 +336,7 @@ fn http_may(engine: &Engine, addr: IpAddr, port: u16, names: &[&str]) -> bool {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of decisions, for half an hour in Miri")]
 fn tables_are_open_for_what_http_may_reach() {
     let grants = [
         r#"{"sockets": "deny", "http": "open"}"#,

@@ -21,10 +21,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     cargo.args(["run", TOOLCHAIN, "cargo", "miri", "test", "--locked", "-p", "act-policy"]).args(&arguments.rest);
     cargo.current_dir(project::root()?).env("CARGO_TARGET_DIR", project::cache()?.join("miri"));
     // What the running cargo set would lead the other one to this one's compiler.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
-        cargo.env_remove(name);
-    }
-    for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "ACT_BIN_DIR"] {
+    process::forget_package(&mut cargo);
+    for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "ACT_BIN_DIR"] {
         cargo.env_remove(name);
     }
     // The tests read the current folder and the environment.

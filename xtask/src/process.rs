@@ -37,10 +37,7 @@ pub(crate) fn find(names: &[&str]) -> Option<PathBuf> {
 pub(crate) fn cargo() -> Result<Command> {
     let mut command = Command::new("cargo");
     command.current_dir(crate::project::root()?).env("CARGO_TARGET_DIR", crate::project::target()?);
-    // Set by the cargo that runs xtask; it would make the inner cargo read our own package's settings.
-    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME"] {
-        command.env_remove(name);
-    }
+    forget_package(&mut command);
     if let Some(path) = std::env::var_os("PATH") {
         let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         // Last: what setup installed only fills gaps.
@@ -48,6 +45,15 @@ pub(crate) fn cargo() -> Result<Command> {
         command.env("PATH", std::env::join_paths(folders)?);
     }
     Ok(command)
+}
+
+/// Takes out what the cargo that runs xtask set: the inner cargo would read our own package's settings, and build scripts
+/// that look at it would run again whenever cargo is called by hand in between (ring, and minutes of what depends on it).
+pub(crate) fn forget_package(command: &mut Command) {
+    let ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| ours(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
 }
 
 /// The command as one would type it; a word that a shell would split is quoted.

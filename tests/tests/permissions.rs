@@ -90,8 +90,8 @@ fn explain_with_a_component_tells_both_gates_and_who_holds_it() {
     assert_eq!((&value["rule"]["layer"], &value["rule"]["line"]), (&json!("user"), &json!(2)));
     assert_eq!(value["enforced_by"], json!(["host-check", "broker", "landlock"]));
     case("one operation, as exactly as it is judged");
-    asked("stat({D}/secret)", &["--allow", "fs"]).prints("stat({D}/secret) for ext:t: Deny — `read(");
-    asked("list({D})", &["--allow", "fs"]).prints("list({D}) for ext:t: Allow — ");
+    asked("stat({D}/secret)", &["--allow", "fs"]).prints(&world.fill("stat({D}/secret) for ext:t: Deny — `read("));
+    asked("list({D})", &["--allow", "fs"]).prints(&world.fill("list({D}) for ext:t: Allow — "));
     asked("http(POST https://a.test)", &[]).prints("Deny — outside ceiling").prints("  enforced by host check");
     explain(&world, &["stat({D}/a.txt)"]).exits(2).says("an operation of a component: name its file with --component");
     explain(&world, &["http(POST a.test)", "--component", shown]).exits(2).says("no scheme");

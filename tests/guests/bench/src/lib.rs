@@ -37,7 +37,8 @@ fn request(authority: &str) -> ActResult<usize> {
 
 /// One operation on `name` below the first preopened directory, where `file` is open; what it yields is counted.
 fn operation(what: &str, top: &Descriptor, file: &Descriptor, name: &str) -> ActResult<usize> {
-    let open = |how, name: &str| top.open_at(PathFlags::SYMLINK_FOLLOW, name, how, DescriptorFlags::READ).map_err(error);
+    let open =
+        |how, name: &str| top.open_at(PathFlags::SYMLINK_FOLLOW, name, how, DescriptorFlags::READ).map_err(error);
     match what {
         "open" => open(OpenFlags::empty(), name).map(|_| 1),
         "read" => file.read(4096, 0).map(|(bytes, _)| bytes.len()).map_err(error),

@@ -146,8 +146,7 @@ impl<'a> Session<'a> {
     /// Take over a started sandbox.
     pub fn new(
         sandbox: Sandbox,
-        engine: &'a Engine,
-        plan: &'a KernelPlan,
+        (engine, plan): (&'a Engine, &'a KernelPlan),
         trail: Trail,
         credentials: Credentials,
         passes: Passes,

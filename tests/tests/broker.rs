@@ -266,6 +266,6 @@ fn a_granted_folder_that_another_one_replaces_is_stale() {
         .prints("text of the other");
     case("a file that its own permissions close is no stale grant");
     let closed = world.file("ok/closed.txt", "x");
-    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
     world.call(&component, "read_file", &json!({ "path": "{D}/ok/closed.txt" }), &flags).never_says("stale");
 }

@@ -10,7 +10,7 @@
 
 use act_tests::{Client, Guest, Server, World, case, typed};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The end of the bar.
 const BAR: &str = " s) ";
@@ -27,7 +27,7 @@ fn world() -> Option<(World, PathBuf)> {
 /// `act call` on a terminal, with these keys.
 fn call(
     world: &World,
-    component: &PathBuf,
+    component: &Path,
     tool: &str,
     arguments: &Value,
     flags: &[&str],
@@ -146,7 +146,7 @@ struct Answering<'a> {
 }
 
 impl<'a> Answering<'a> {
-    fn start(world: &World, component: &PathBuf, flags: &[&str], answer: &'a dyn Fn(&Value) -> Option<Value>) -> Self {
+    fn start(world: &World, component: &Path, flags: &[&str], answer: &'a dyn Fn(&Value) -> Option<Value>) -> Self {
         let client = Client::with_capabilities(world, component, flags, json!({ "elicitation": {} }));
         Self { client, answer, asked: Vec::new() }
     }
@@ -174,15 +174,18 @@ impl<'a> Answering<'a> {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as every answer is given")]
 fn accept(answer: &str) -> Option<Value> {
     Some(json!({ "action": "accept", "content": { "answer": answer } }))
 }
+
+/// What a user answers to a form.
+type Answer = fn(&Value) -> Option<Value>;
 
 #[test]
 fn the_clients_user_answers() {
     let Some((world, component)) = world() else { return };
     let read = || json!({ "path": world.fill("{D}/a.txt") });
-    type Answer = fn(&Value) -> Option<Value>;
     let cases: &[(&str, Answer, [bool; 2], usize, &str)] = &[
         ("once", |_| accept("once"), [true, true], 2, "? ask-allow  wasi:filesystem  read {D}/a.txt   allowed by user"),
         ("session", |_| accept("session"), [true, true], 1, "allowed by user, for this session"),

@@ -132,7 +132,7 @@ impl Prepared {
         }
         let Effective { engine, plan, .. } = &self.effective;
         let output = args.limits().output_taken();
-        Ok(Session::new(sandbox, engine, plan, trail, credentials, self.passes.clone(), &self.signals, output)?)
+        Ok(Session::new(sandbox, (&**engine, plan), trail, credentials, self.passes.clone(), &self.signals, output)?)
     }
 
     /// What the component may ask the broker for. The store is unlocked now, before anything runs, if it may be needed.

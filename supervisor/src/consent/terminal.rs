@@ -89,13 +89,11 @@ impl TerminalChannel {
                 desk.detach(id);
             }
         });
-        match thread {
-            Ok(thread) => Some(Self { bell, thread: Some(thread) }),
-            Err(_) => {
-                desk.detach(id);
-                None
-            }
-        }
+        let Ok(thread) = thread else {
+            desk.detach(id);
+            return None;
+        };
+        Some(Self { bell, thread: Some(thread) })
     }
 }
 

@@ -34,6 +34,7 @@ pub struct Settings {
 
 /// A server; the guest comes and goes.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what was told, and how the last call and the last start went")]
 pub struct Server {
     settings: Settings,
     commands: Receiver,
@@ -194,10 +195,9 @@ impl Server {
                 served
             }
             Command::Call { tool, arguments, session: id, desk, channel, cancel, reply } => {
-                if channel.is_none() && !desk.is_attended() && session.engine().policy().may_ask() {
-                    if !std::mem::replace(&mut self.unattended_told, true) {
-                        session.trail.unattended(session.engine().policy());
-                    }
+                let alone = channel.is_none() && !desk.is_attended() && session.engine().policy().may_ask();
+                if alone && !std::mem::replace(&mut self.unattended_told, true) {
+                    session.trail.unattended(session.engine().policy());
                 }
                 let channel = channel.map(|channel| desk.attach(channel));
                 let (served, answer) = match Asker::new(Arc::clone(&desk)) {

@@ -78,13 +78,13 @@ impl Session<'_> {
         };
         self.last_token += 1;
         let token = self.last_token;
-        match asker.desk.ask(policy, &request, verdict, &words, (&asker.inbox, token)) {
-            Some(outcome) => self.settle(Waiting { token, kind, request, words }, outcome),
-            None => {
-                self.waiting.push(Waiting { token, kind, request, words });
-                Ok(())
-            }
+        let asked = asker.desk.ask(policy, &request, verdict, &words, (&asker.inbox, token));
+        let waiting = Waiting { token, kind, request, words };
+        if let Some(outcome) = asked {
+            return self.settle(waiting, outcome);
         }
+        self.waiting.push(waiting);
+        Ok(())
     }
 
     /// Outcomes that have come.

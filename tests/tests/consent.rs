@@ -107,6 +107,9 @@ fn an_answer_is_about_one_action_on_one_thing() {
     assert_eq!(world.read("a.txt"), "text of a");
     let run = call(&world, &component, "write_file", &write, &[], &["y"]).unwrap();
     assert_eq!((run.code, world.read("a.txt").as_str()), (Some(0), "new"), "{}", run.shown);
+    case("looking is asked about as reading, for a yes to it is one to that");
+    let run = call(&world, &component, "stat", &json!({ "path": "{D}/a.txt" }), &[], &["n"]).unwrap();
+    assert!(run.shown.contains(&world.fill("wasi:filesystem  read {D}/a.txt")), "{}", run.shown);
     case("a yes for one path is none for another");
     let link = json!({ "from": "{D}/b.txt", "to": "{D}/c.txt" });
     let run = call(&world, &component, "hardlink", &link, &[], &["y", "n"]).unwrap();

@@ -2,7 +2,7 @@
 
 use super::Key;
 use crate::signals::Signals;
-use act_policy::{Policy, Request, Verdict, escape};
+use act_policy::{Access, Policy, Request, Verdict, escape};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -372,9 +372,16 @@ fn question(
     until: Instant,
 ) -> Question {
     let class = act_policy::Engine::class_of(request);
+    // A yes to looking at a file is one to reading it (see `Key`), so that this is what is asked.
+    let asked = match request {
+        Request::File { access: Access::Stat | Access::List, path } => {
+            Request::File { access: Access::Read, path: path.clone() }.describe()
+        }
+        other => other.describe(),
+    };
     let mut lines = vec![
         format!("{} asks for", escape(&policy.subject().to_string())),
-        format!("  {}  {}", escape(class.as_str()), request.describe()),
+        format!("  {}  {asked}", escape(class.as_str())),
     ];
     let mut full = lines.clone();
     let words = escape(words.trim());
@@ -393,7 +400,7 @@ fn question(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_policy::{Access, Layers};
+    use act_policy::Layers;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Counts what it is told.
